@@ -66,7 +66,7 @@ def test_every_window_holds_what_its_rows_alone_give(engine):
     for every in ("1w", "1mo", "6h") if engine.name == "spark" else LENGTHS:
         lab = truth.binary_lab()
         field = tables.count(lab, engine.make(log()), by="town", time="at", every=every)
-        assert field.to_json() == by_hand(lab, log(), ["town"], LENGTHS[every]).to_json()
+        assert field.to_json() == by_hand(lab, log(), ["town"], LENGTHS[every]).over(every).to_json()
 
 
 def test_windows_of_several_units_are_as_long_as_they_say_in_every_engine(local_engine):
@@ -83,11 +83,13 @@ def test_rows_without_a_time_are_in_no_window_but_in_the_whole_and_an_empty_log_
     )
     field = tables.count(truth.binary_lab(), engine.make(rows), time="at", every="1d")
     assert (field.batch_ids, (int(field.n.sum()), int(field.window().n.sum()))) == (("2024-01-01",), (3, 1))
-    truth.assert_same_counts(field.retract("2024-01-01"), truth.count(truth.binary_lab(), rows.slice(1)))
+    truth.assert_same_counts(
+        field.retract("2024-01-01"), truth.count(truth.binary_lab(), rows.slice(1)).over("1d")
+    )
     frame = engine.make(log().slice(0, 0))
     field = tables.count(truth.binary_lab(), frame, by="town", time="at", every="1d")
     assert field.batch_ids == ()
-    truth.assert_same_counts(field, truth.count(truth.binary_lab(), log().slice(0, 0), ["town"]))
+    truth.assert_same_counts(field, truth.count(truth.binary_lab(), log().slice(0, 0), ["town"]).over("1d"))
     with pytest.raises(InputError, match="field is empty"):
         tables.count(truth.binary_lab(), frame, time="at", every="1d")
 
@@ -115,7 +117,9 @@ def test_times_of_every_fineness_fall_into_the_same_windows(local_engine):
         whole = [None if t is None else t.replace(microsecond=0) for t in log()["at"].to_pylist()]
         rows = log().set_column(2, "at", pa.array(whole, pa.timestamp(unit)))
         field = tables.count(truth.binary_lab(), local_engine.make(rows), by="town", time="at", every="6h")
-        assert field.to_json() == by_hand(truth.binary_lab(), rows, ["town"], LENGTHS["6h"]).to_json()
+        assert (
+            field.to_json() == by_hand(truth.binary_lab(), rows, ["town"], LENGTHS["6h"]).over("6h").to_json()
+        )
 
 
 def test_dates_fall_into_windows_too():
@@ -125,7 +129,9 @@ def test_dates_fall_into_windows_too():
             field = tables.count(
                 truth.binary_lab(), Engine(name).make(rows), by="town", time="at", every=every
             )
-            assert field.to_json() == by_hand(truth.binary_lab(), rows, ["town"], start_of).to_json()
+            assert (
+                field.to_json() == by_hand(truth.binary_lab(), rows, ["town"], start_of).over(every).to_json()
+            )
 
 
 @pytest.mark.conformance

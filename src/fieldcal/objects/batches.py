@@ -276,7 +276,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 def within(ids: Sequence[str], start: Time, end: Time) -> list[str]:
     """The ids, dates or times in ISO format, within [start, end)."""
-    times = {id: _instant(id, "the batch id") for id in ids}
+    times = moments(ids)
     low = None if start is None else _instant(start, "start")
     high = None if end is None else _instant(end, "end")
     bounds = [bound for bound in (low, high) if bound is not None]
@@ -290,6 +290,11 @@ def within(ids: Sequence[str], start: Time, end: Time) -> list[str]:
     return [
         id for id, time in times.items() if (low is None or low <= time) and (high is None or time < high)
     ]
+
+
+def moments(ids: Sequence[str]) -> dict[str, dt.datetime]:
+    """The time that each id names: a date or time in ISO format, before a slash where there is one."""
+    return {id: _instant(id.partition("/")[0], "the batch id") for id in ids}
 
 
 def _instant(value: Any, name: str) -> dt.datetime:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field as Slot
-from pydantic import model_validator
+from pydantic import model_serializer, model_validator
 
 from fieldcal.core.response import row_per_weight
 from fieldcal.errors import InputError, InputTypeError, option
@@ -24,9 +24,11 @@ from fieldcal.objects.batches import (
     Time,
     difference,
     made_batch,
+    moments,
     sum_of,
     within,
 )
+from fieldcal.objects.windows import OF, check_windows
 from fieldcal.storage import did_you_mean
 from fieldcal.types import Design, Keys
 
@@ -48,6 +50,7 @@ class Field(Artefact):
     ----------
     batches : the counts by batch id, in the order of the ids; counts without a name have the id ``""``
     by : names of the columns of the group keys; empty if the keys came from arrays
+    every : the length of the windows that the batches lie in, such as ``"1w"``; None if they are no windows
 
     Notes
     -----
@@ -80,15 +83,24 @@ class Field(Artefact):
     n_bins: int = Slot(ge=1, lt=2**31)
     grouped: bool
     by: Texts = ()
+    every: str | None = None
     batches: dict[str, Batch]
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.by and not self.grouped:
             raise ValueError("one population has no group columns")
+        if self.every is not None:
+            check_windows(..., self.every)
         batches = {id: self._checked(id, batch) for id, batch in self.batches.items()}
         self.__dict__["batches"] = self._without_blank(batches)
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_windows(self, dump: Any) -> dict[str, Any]:
+        """Fields without windows have the bytes that they had before there were any."""
+        content: dict[str, Any] = dump(self)
+        return content if self.every is not None else {k: v for k, v in content.items() if k != "every"}
 
     def _checked(self, id: str, batch: Batch) -> Batch:
         """The validated batch; restores the width of tables without rows, which JSON loses."""
@@ -202,15 +214,22 @@ class Field(Artefact):
         known = None
         if self._adds_up and other._adds_up:
             known = sum_of([self._total, other._total])
-        return self._of(batches, known, by=self.by or other.by)
+        made = self._of(batches, known, by=self.by or other.by)
+        return made if made.every == (self.every or other.every) else made.over(other.every or "")
 
     def __radd__(self, other: object) -> Field:
         """Supports ``sum(fields)``, which starts from 0."""
         return self if other == 0 else NotImplemented
 
     def named(self, id: str) -> Field:
-        """The same counts as one named batch, as from ``count(…, batch=id)``; the field must not have named batches."""
+        """The same counts as one named batch, as from ``count(…, batch=id)``; the field must not have named batches.
+
+        Batches that are windows keep their start: ``"2026-03-04"`` becomes ``"2026-03-04/id"``, so that more rows of a
+        window can be added under another name.
+        """
         check_id(id)
+        if self.every is not None and not any(OF in name for name in self.batch_ids):
+            return self._of({f"{name}{OF}{id}" if name else name: b for name, b in self.batches.items()})
         if self.batch_ids:
             raise InputError(
                 f"This field has batches already, the first is {self.batch_ids[0]!r:.60}, so that it cannot be "
@@ -264,6 +283,16 @@ class Field(Artefact):
             raise InputError(f"This field has no batches, so no windows. Count with {ways}, first.")
         return self.only(within(self.batch_ids, start, end))
 
+    def over(self, every: str) -> Field:
+        """The same counts, in windows of this length: batches whose names are dates or times are cut into them.
+
+        ``every`` is a length such as ``"1d"``, ``"1w"`` or ``"1mo"``. `estimate` then follows shares over windows,
+        ``prev.over_time``. A batch lies in the window of its name, whole.
+        """
+        check_windows(..., every)
+        moments(self.batch_ids)
+        return self.model_copy(update={"every": every})
+
     @cached_property
     def _total(self) -> Batch:
         parts = list(self.batches.values())
@@ -302,6 +331,7 @@ class Field(Artefact):
             n_bins=self.n_bins,
             grouped=self.grouped,
             by=self.by if by is None else by,
+            every=self.every,
             batches=self._without_blank(batches),
         )
         if total is not None and total.is_exact and len(batches) > 1:
@@ -321,6 +351,7 @@ class Field(Artefact):
         groups = f"{len(self.groups):,} groups" if self.grouped else "one population"
         n = len(self.batch_ids)
         batches = f", {n:,} batch{'es' * (n > 1)}" if n else ""
+        batches += f" in windows of {self.every}" if self.every else ""
         labelled = f", {show.amount(self.n_labelled)} labelled" if self.labelled else ""
         dropped = f", {self.dropped:,} rows dropped (without a usable prediction)" if self.dropped else ""
         unseen = f", {self.unseen:,} rows with a value that is not in the lab" if self.unseen else ""
@@ -360,6 +391,11 @@ def _check_alike(one: Field, two: Field) -> None:
         )
     if one.grouped != two.grouped:
         raise InputError("One of these fields has groups and the other has none. Count both the same way.")
+    if one.every and two.every and one.every != two.every:
+        raise InputError(
+            f"The windows of one field are {one.every} long, those of the other {two.every}. Cut both alike: "
+            f"field.over({one.every!r})."
+        )
     if one.by != two.by:
         _check_columns(one, two)
 

@@ -32,6 +32,7 @@ from fieldcal.objects.derived import Assume, Comparison, Interval, Pairs, Rankin
 from fieldcal.objects.field import Field
 from fieldcal.objects.judged import Judged, steps_to_shares
 from fieldcal.objects.lab import Lab
+from fieldcal.objects.over_time import OverTime
 from fieldcal.objects.prevalence_parts import Correction, FieldLabels, Fit, FromModel, WholeField
 from fieldcal.objects.verdict import Verdict
 from fieldcal.options import check_options
@@ -313,6 +314,17 @@ class Prevalence(Artefact):
         return before
 
     @cached_property
+    def over_time(self) -> OverTime | None:
+        """Shares of every group and of the whole field in every window; None of a field without windows.
+
+        Fields that were counted with ``time`` and ``every``, or cut with ``field.over``, have windows. Shares are
+        smoothed: the changes of a group are followed over its windows, around the level of its estimate. The result is
+        computed from lab and field when it is first asked for.
+        """
+        found: OverTime | None = importlib.import_module("fieldcal.verbs.over_time").over_time(self)
+        return found
+
+    @cached_property
     def posterior(self) -> Posterior:
         """The posterior of the multilevel model, computed again."""
         posterior: Posterior = _posteriors().of_estimate(self, weighed=bool(self.field.labelled))
@@ -461,7 +473,8 @@ class Prevalence(Artefact):
         trust_between, trust_overall, lab_labels and field_labels (labelled rows of the group behind the estimate),
         status. A field without groups has rows of the whole field only. The backend is by default the first that is
         installed. With ``wide=True`` a group has one row, and shares have a column for each class,
-        ``estimate_<class>``.
+        ``estimate_<class>``. Of a field with windows, rows of every window follow, with window_start and window_end
+        (null for the whole time), and filtered, the estimate from the windows up to each.
         """
         check_options(wide=wide)
         table = self.to_dict()

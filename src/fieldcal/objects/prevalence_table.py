@@ -16,6 +16,7 @@ from fieldcal.types import Keys
 
 if TYPE_CHECKING:
     from fieldcal.objects.derived import Comparison, Pairs
+    from fieldcal.objects.over_time import OverTime
     from fieldcal.objects.prevalence import Prevalence
 
 _SHOWN_GROUPS = 12
@@ -185,7 +186,27 @@ def columns(prev: Prevalence) -> dict[str, list[Any]]:
     table["field_labels"] = [None] * K + [n for n in prev.labelled_rows("field")[:G] for _ in range(K)]
     first = None if prev.field.grouped else prev.status[0]
     table["status"] = [status for status in (first, *prev.status[:G]) for _ in range(K)]
-    return table
+    return table if prev.over_time is None else _with_windows(table, prev.over_time)
+
+
+def _with_windows(table: dict[str, list[Any]], over_time: OverTime) -> dict[str, list[Any]]:
+    """The table, and below it one row per window, group and class; no window means the whole time."""
+    more, keys = over_time.columns(), [name for name in table if name.startswith("group")]
+    own = more.pop("key")
+    parts = own if len(keys) == 1 else [(None,) * len(keys) if key is None else key for key in own]
+    mixed = (
+        len(keys) == 1
+        and any(isinstance(k, str) for k in table[keys[0]])
+        and not all(k is None or isinstance(k, str) for k in own)
+    )
+    for i, name in enumerate(keys):
+        more[name] = [key if len(keys) == 1 else key[i] for key in parts]
+        more[name] = [group_keys.show(k) if mixed and k is not None else k for k in more[name]]
+    rows, first = len(own), len(table["n"])
+    for name in ("trust_between", "trust_overall"):
+        more[name] = table[name][:1] * rows
+    order = [*table, "window_start", "window_end", "filtered"]
+    return {n: table.get(n, [None] * first) + more.get(n, [None] * rows) for n in order}
 
 
 def widened(table: dict[str, list[Any]], classes: Keys) -> dict[str, list[Any]]:

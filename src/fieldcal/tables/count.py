@@ -89,7 +89,7 @@ def count(
     check_label_options("label", label, design=design, only_labels=only_labels)
     check_goes_with(lab.predicted, missing=missing, time=time, every=every)
     table = open_table(frame)
-    window = None if time is None and every is None else Window.of(table, time, every, batch)
+    window = None if time is None and every is None else Window.of(table, time, every)
     grouping = Grouping.of(table, group_names(lab, by))
     columns = prediction_columns(
         table,
@@ -111,6 +111,7 @@ def count(
         else:
             columns = replace(columns, counts_zeros=lab.partition.counts_zeros)
             counted = _count(Plan(lab, table, grouping, window, known, columns), missing)
+        counted = counted if window is None else counted.over(window.every)
         field = counted if batch is None else counted.named(batch)
     warn_if_ids(len(field.groups), int(field.n.sum()))
     return field

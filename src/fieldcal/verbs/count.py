@@ -16,6 +16,7 @@ from fieldcal.errors import GroupWarning, InputError, InputTypeError, Word, opti
 from fieldcal.objects import SCORE_UNIT, UNNAMED, Batch, Field, Lab, Outcome, group_keys
 from fieldcal.objects.artefact import check_call
 from fieldcal.objects.batches import ByDesign, count_labels
+from fieldcal.objects.windows import cut
 from fieldcal.options import check_choice, check_goes_with, check_options
 from fieldcal.types import Design, Floats, Ints, Keys, Missing
 from fieldcal.validation import (
@@ -49,6 +50,8 @@ def count(
     missing: Missing = "error",
     normalize: bool = False,
     batch: str | None = None,
+    time: Any = None,
+    every: str | None = None,
 ) -> Field:
     """Histograms of field predictions per group. The estimate needs nothing else from the field.
 
@@ -80,6 +83,10 @@ def count(
         Rescale rows of (n, K) predictions to sum to one.
     batch : str, optional
         A name for these rows, by which `Field.retract` removes them. Two fields that share a batch cannot be merged.
+    time, every : array-like (n,) of dates or times, and str, optional
+        Count in windows of time of a length such as ``"1d"``, ``"1w"``, ``"1mo"`` or ``"6h"``: every window is a batch
+        named after its start (``"2026-03-04"``; with ``batch="late"``, ``"2026-03-04/late"``), and `estimate` follows
+        shares over them. Rows without a time are in no window.
 
     Returns
     -------
@@ -92,36 +99,78 @@ def count(
     >>> data, lab, *_ = fieldcal.datasets.example()
     >>> fieldcal.count(lab, data.proba_field, groups=data.groups_field)
     Field: 4,000 rows, 2 groups, 8 bins
+    >>> fieldcal.count(lab, [0.2, 0.7], time=["2026-03-04", "2026-03-11"], every="1w").batch_ids
+    ('2026-03-02', '2026-03-09')
     """
     check_call("fieldcal.count(lab, predictions)", (lab, Lab), (predictions, "predictions"))
     check_choice("missing", missing, ("error", "drop"))
     check_options(normalize=normalize)
     check_batch(batch)
     check_label_options("y", y, design=design, only_labels=only_labels)
-    check_alignment(predictions=predictions, groups=groups, sample_weight=sample_weight, y=y)
+    check_alignment(predictions=predictions, groups=groups, sample_weight=sample_weight, y=y, time=time)
     scores = scores_of(lab, predictions, normalize=normalize, missing=missing)
     n = len(scores.values)
     weight = as_weights(sample_weight, n=n)
     names, codes = (
         ((None,), np.zeros(n, dtype=np.intp)) if groups is None else group_keys.factorize(groups, n=n)
     )
+    windows = None if time is None and every is None else cut(time, every, n=n)
     rows = _FieldRows(scores, codes, weight, None if y is None else field_labels(lab.outcome, y, n=n))
-    if scores.missing is not None:
-        rows = rows.take(np.flatnonzero(~scores.missing))  # a group without usable rows stays, with zero rows
-    if only_labels:
-        names, rows = rows.with_labels(names)
-    elif groups is None and not len(rows.groups):
-        raise empty_field(len(scores.values), scores.left_out)
     chosen = design or lab.design or "random"
-    counted = _counted(lab, names, rows.in_one_order(), design=chosen, only_labels=only_labels)
+
+    def counted(rows: _FieldRows, names: Keys) -> Batch:
+        if only_labels:
+            names, rows = rows.with_labels(names)
+        return _counted(lab, names, rows.in_one_order(), design=chosen, only_labels=only_labels)
+
+    if windows is None:
+        rows = rows.with_predictions()
+        if groups is None and not only_labels and not len(rows.groups):
+            raise empty_field(len(scores.values), scores.left_out)
+        batches = {UNNAMED: counted(rows, names)}
+    else:
+        parts = _by_window(rows, names, *windows, only_labels=only_labels)
+        batches = {start: counted(part, present) for start, (part, present) in parts.items()}
     field = Field(
         lab=lab.digest,
         classes=lab.classes,
         n_bins=lab.n_bins,
         grouped=groups is not None,
-        batches={UNNAMED: counted},
+        every=every,
+        batches=batches,
     )
     return field if batch is None else field.named(batch)
+
+
+def _by_window(
+    rows: _FieldRows, names: Keys, starts: list[str | None], at: Ints, *, only_labels: bool
+) -> dict[str, tuple[_FieldRows, Keys]]:
+    """The rows of each window, and their groups; what is left out, and rows without a time, have no name."""
+    missing, scores = rows.scores.missing, rows.scores
+    if missing is not None:
+        rows, at = rows.take(np.flatnonzero(~missing)), at[~missing]
+    if only_labels:
+        rows, at = rows.take(rows.labelled), at[rows.labelled]
+        if not len(at):
+            raise no_labels()
+    usable = replace(rows, scores=CheckedScores(rows.scores.values, None, 0, scores.columns))
+    order = np.argsort(at, kind="stable")
+    ends = np.searchsorted(at[order], np.arange(len(starts) + 1))
+    parts: dict[str, tuple[_FieldRows, Keys]] = {}
+    for i, start in enumerate(starts):
+        part = usable.take(order[ends[i] : ends[i + 1]])
+        seen, codes = np.unique(part.groups, return_inverse=True)
+        parts[start or UNNAMED] = replace(part, groups=codes), tuple(names[g] for g in seen)
+    if (scores.n_missing or scores.clipped or scores.unseen) and not only_labels:
+        part, present = parts.get(
+            UNNAMED, (usable.take(order[:0]), () if len(names) > 1 or names[0] else names)
+        )
+        absent = np.ones(scores.n_missing, dtype=bool)
+        parts[UNNAMED] = (
+            replace(part, scores=replace(scores, values=part.scores.values, missing=absent)),
+            present,
+        )
+    return {start: part for start, part in parts.items() if part[1] or start == UNNAMED}
 
 
 def scores_of(lab: Lab, predictions: Any, *, normalize: bool, missing: Missing) -> CheckedScores:
@@ -153,6 +202,11 @@ class _FieldRows:
     def labelled(self) -> Ints:
         """Indices of the rows with a label."""
         return np.empty(0, np.intp) if self.y is None else np.flatnonzero(self.y != UNKNOWN)
+
+    def with_predictions(self) -> _FieldRows:
+        """The rows with a prediction; a group without any stays among the names, with zero rows."""
+        missing = self.scores.missing
+        return self if missing is None else self.take(np.flatnonzero(~missing))
 
     def with_labels(self, names: Keys) -> tuple[Keys, _FieldRows]:
         """The labelled rows, and the names of their groups."""
