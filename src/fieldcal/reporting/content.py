@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from fieldcal.objects import Prevalence, group_keys, show
+from fieldcal.objects.derived import Pairs
 from fieldcal.plots import tables
+from fieldcal.reporting import judges
 from fieldcal.reporting.evaluation import Evaluation, PredictedNumbers
 from fieldcal.reporting.labels import labels_section, not_independent_sentence
 from fieldcal.reporting.sections import (
@@ -20,6 +22,7 @@ from fieldcal.reporting.sections import (
     digests_section,
     ends_of_whole,
     interval_words,
+    judge_section_summaries,
     number_or_none,
     quality_section,
     section_summaries,
@@ -33,6 +36,7 @@ from fieldcal.types import Floats
 from fieldcal.verbs.plan import labels_to_settle
 
 SCHEMA = 1
+TITLE = "Recalibration report"
 #: Groups drawn besides the whole field: those with the worst fit, and those with the largest change.
 WORST_FITS, MOST_CHANGED = 3, 3
 TITLE_WIDTH = 200  # letters
@@ -74,29 +78,57 @@ def report_content(
     evaluation: Evaluation | None = None,
     title: str | None = None,
     about: dict[str, str] | None = None,
+    pairs: Pairs | None = None,
 ) -> dict[str, Any]:
-    """Content of the report of an estimate; ``evaluation`` is that on labelled rows, if there are any."""
+    """Content of the report of an estimate.
+
+    Parameters
+    ----------
+    evaluation : that on labelled rows, if there are any
+    pairs : of categories, items that several groups share
+    """
     k = tables.focus(prev, of)
+    if prev.is_judged:
+        usual, own, summaries = judges.TITLE, judges.judged_sections(prev, k, pairs), judge_section_summaries
+    else:
+        usual, own, summaries = TITLE, _sections(prev, k, evaluation), section_summaries
     content = {
         "fieldcal": "report",
         "schema": SCHEMA,
-        "title": group_keys.show(title or "Recalibration report", width=TITLE_WIDTH),
+        "title": group_keys.show(title or usual, width=TITLE_WIDTH),
         "about": about or {},
-        "verdict": verdict_section(prev, _meaning(prev), [_advice(prev), *_remedies(prev)], _LAST_ADVICE),
-        "summary": _summary_section(prev, k),
-        "changes": _change_sentences(prev, k),
+        **own,
+        "summary": {**_summary_section(prev, k), **own["summary"]},
         "groups": table_of_groups(prev, k, evaluation),
+        "checklist": checklist_section(prev),
+        "versions": versions_section(),
+        "digests": digests_section(prev),
+    }
+    return {**content, "in_short": summaries(content)}
+
+
+def _sections(prev: Prevalence, k: int, evaluation: Evaluation | None) -> dict[str, Any]:
+    """The sections that only a report on probabilities or distributions has."""
+    return {
+        "verdict": verdict_section(prev, _meaning(prev), [_advice(prev), *_remedies(prev)], _LAST_ADVICE),
+        "summary": {
+            "lab_rows": prev.lab.n,
+            "lab": float(prev.lab.p_lab[k]),
+            "moved": _total_variation(prev)[0] if _outcome(prev) == "interval" else None,
+            "trust_between": prev.trust_between,
+            "trust_overall": prev.trust_overall,
+            "untouched": prev.untouched,
+            "only_calibrated": prev.only_calibrated,
+            "protected": prev.protected,
+        },
+        "changes": _change_sentences(prev, k),
         "trust": _trust_sentences(prev),
         "labels": labels_section(prev, k),
         "labelled": None if evaluation is None else _labelled_section(evaluation, prev, k),
         "figures": _figure_tables(prev, k, evaluation),
-        "checklist": checklist_section(prev),
         "quality": quality_section(prev),
         "settings": settings_section(prev),
-        "versions": versions_section(),
-        "digests": digests_section(prev),
     }
-    return {**content, "in_short": section_summaries(content)}
 
 
 # -- verdict and summary ---------------------------------------------------------------------------------------
@@ -144,7 +176,7 @@ def _remedies(prev: Prevalence) -> list[str]:
 
 
 def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
-    lab, field = prev.lab, prev.field
+    field = prev.field
     return {
         "outcome": _outcome(prev),
         "class": shown_name(prev.classes[k]),
@@ -152,18 +184,10 @@ def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
         "groups": len(prev.groups) if field.grouped else None,
         "by": [shown_name(column) for column in field.by],
         "field_rows": float(field.n.sum()),
-        "lab_rows": lab.n,
         "level": prev.level,
-        "lab": float(lab.p_lab[k]),
         "mean_prediction": float(prev.whole.mean_prediction[k]),
         "estimate": float(prev.whole.estimate[k]),
         **ends_of_whole(prev, k),
-        "moved": _total_variation(prev)[0] if _outcome(prev) == "interval" else None,
-        "trust_between": prev.trust_between,
-        "trust_overall": prev.trust_overall,
-        "untouched": prev.untouched,
-        "only_calibrated": prev.only_calibrated,
-        "protected": prev.protected,
     }
 
 

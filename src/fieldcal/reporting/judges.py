@@ -1,39 +1,27 @@
-"""Content of a report on categories: shares by group, their basis, and the error rates of the judge.
-
-Like `content` for probabilities: one dict of plain data. It evaluates nothing itself: sentences about the judge are
-the findings of the estimate, and the numbers are from its posterior.
-"""
+"""Sections of a report on categories: shares by group, their basis, and the error rates of the judge."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
 from fieldcal.errors import InputError
-from fieldcal.objects import Prevalence, group_keys, show
+from fieldcal.objects import Prevalence, show
 from fieldcal.objects.derived import Pairs
 from fieldcal.objects.show import CHOSEN
 from fieldcal.plots import tables
-from fieldcal.reporting.content import SCHEMA, TITLE_WIDTH
 from fieldcal.reporting.labels import MORE_LABELS
 from fieldcal.reporting.sections import (
     STATUS_NOTES,
     Line,
-    checklist_section,
-    digests_section,
-    ends_of_whole,
     interval_words,
-    judge_section_summaries,
     labelled_rows_of,
     number_or_none,
     prior_in_words,
     quality_lines,
     shown_name,
-    table_of_groups,
     verdict_section,
-    versions_section,
 )
 from fieldcal.types import Design, Floats
 from fieldcal.verbs.estimate import DEFAULT_LEVEL
@@ -72,56 +60,28 @@ _DESIGNS: dict[Design, str] = {
 }
 
 
-def judged_content(
-    prev: Prevalence,
-    *,
-    of: Hashable = None,
-    title: str | None = None,
-    pairs: Pairs | None = None,
-    about: dict[str, str] | None = None,
-) -> dict[str, Any]:
-    """Content of the report of an estimate; ``pairs`` are items that several groups share."""
-    k, level = tables.focus(prev, of), prev.verdict.level
-    content = {
-        "fieldcal": "report",
-        "schema": SCHEMA,
-        "title": group_keys.show(title or "True shares behind the verdicts", width=TITLE_WIDTH),
-        "about": about or {},
+TITLE = "True shares behind the verdicts"
+
+
+def judged_sections(prev: Prevalence, k: int, pairs: Pairs | None) -> dict[str, Any]:
+    """The sections that only a report on categories has; ``pairs`` are items that several groups share."""
+    level, labelled = prev.verdict.level, labelled_rows_of(prev)
+    return {
         "verdict": verdict_section(
             prev, _MEANINGS[level], [_FIRST_ADVICE[level], *prev.verdict.remedies], _LAST_ADVICE
         ),
-        "summary": _summary_section(prev, k),
+        "summary": {
+            "labelled_rows": 0.0 if labelled is None else float(labelled.sum()),
+            "says_classes": _value_of(prev, k) is not None,
+        },
         "changes": [_whole_sentence(prev, k), *_group_sentences(prev, k)],
-        "groups": table_of_groups(prev, k, None),
         "differences": _differences_section(prev, k, pairs),
         "judge": _judge_section(prev, k),
         "rests_on": _rests_on_section(prev),
         "more": _more_section(prev, k),
         "figures": {"forest": tables.forest(prev, of=prev.classes[k])},
-        "checklist": checklist_section(prev),
         "quality": _quality_section(prev),
         "settings": _settings_section(prev),
-        "versions": versions_section(),
-        "digests": digests_section(prev),
-    }
-    return {**content, "in_short": judge_section_summaries(content)}
-
-
-def _summary_section(prev: Prevalence, k: int) -> dict[str, Any]:
-    field, labelled = prev.field, labelled_rows_of(prev)
-    return {
-        "outcome": prev.lab.outcome.noun,
-        "class": shown_name(prev.classes[k]),
-        "classes": len(prev.classes),
-        "groups": len(prev.groups) if field.grouped else None,
-        "by": [shown_name(column) for column in field.by],
-        "field_rows": float(field.n.sum()),
-        "labelled_rows": 0.0 if labelled is None else float(labelled.sum()),
-        "level": prev.level,
-        "mean_prediction": float(prev.whole.mean_prediction[k]),
-        "estimate": float(prev.whole.estimate[k]),
-        **ends_of_whole(prev, k),
-        "says_classes": _value_of(prev, k) is not None,
     }
 
 

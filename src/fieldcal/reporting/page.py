@@ -30,7 +30,6 @@ from fieldcal.options import check_kind
 from fieldcal.reporting.content import report_content
 from fieldcal.reporting.evaluation import evaluate
 from fieldcal.reporting.figures import Picture, pictures
-from fieldcal.reporting.judges import judged_content
 from fieldcal.reporting.sections import about_section
 from fieldcal.storage import require, write_atomically
 
@@ -183,17 +182,15 @@ def report(
     about = about_section(prev, data=data, model=model, period=period)
     if pairs is not None:
         check_kind("pairs", pairs, Pairs)
-    if not prev.is_judged:
-        if pairs is not None:
+        if not prev.is_judged:
             raise InputError(f"{option('pairs')} go with values of a judge or a test. Leave them out.")
-        evaluation = None if y is None else evaluate(prev, proba, y, groups)
-        return Report(report_content(prev, of=of, evaluation=evaluation, title=title, about=about))
-    if y is not None:
+    if y is not None and prev.is_judged:
         raise InputError(
             "Labels of values are part of the estimate, so that they do not go with its report. Count them: "
             f"fieldcal.count(lab, values, {option('y')})."
         )
-    return Report(judged_content(prev, of=of, title=title, pairs=pairs, about=about))
+    evaluation = None if y is None else evaluate(prev, proba, y, groups)
+    return Report(report_content(prev, of=of, evaluation=evaluation, title=title, about=about, pairs=pairs))
 
 
 # -- the two templates -----------------------------------------------------------------------------------------
