@@ -33,6 +33,7 @@ from benchmarks.score_files import Data, kind_of, log_loss, read, shares
 
 import fieldcal
 from fieldcal.core.reweight import steps_of, taken
+from fieldcal.objects.prevalence_table import shown_class
 
 WAYS = {
     "lab groups": "groups in lab and field",
@@ -133,7 +134,7 @@ def contrasts(prev: fieldcal.Prevalence, truth: np.ndarray) -> float:
     if not pairs:
         return float("nan")
     chosen = np.random.default_rng(0).permutation(len(pairs))[:PAIRS]
-    k, held = prev.shown_class(), []
+    k, held = shown_class(prev), []
     for a, b in (pairs[i] for i in chosen):
         found = prev.contrast(prev.groups[a], prev.groups[b], of=prev.classes[k])
         held.append(found.lower <= truth[a, k] - truth[b, k] <= found.upper)

@@ -239,7 +239,7 @@ def test_a_field_without_any_known_group_is_estimated_with_wide_intervals_and_no
     lab, (p, _, g) = lab_of(), rows()[1]
     renamed = np.array([f"other {name}" for name in g])
     prev = fieldcal.estimate(lab, fieldcal.count(lab, p, groups=renamed))
-    assert not any(prev.labelled_rows("lab"))
+    assert not any(prev.to_dict()["lab_labels"])
     assert (prev.upper - prev.lower).mean() > 1.3 * (estimated().upper - estimated().lower).mean()
     assert prev.verdict.level != "ok"
 

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import fieldcal
-from fieldcal.objects import group_keys, show
+from fieldcal.objects import group_keys, prevalence_table, show
 from verdicts import verdict_of
 
 HOSTILE = {
@@ -169,7 +169,7 @@ def test_the_terminal_has_the_numbers_of_the_table():
         assert lines[0] == prev.title()
         cells = [re.split(r" {2,}", line) for line in lines[1 : 2 + len(rows)]]
         assert cells == [[cell for cell in row if cell] for row in [head, *rows]]
-        assert lines[2 + len(rows)].strip() == show.trust_text(prev)
+        assert lines[2 + len(rows)].strip() == prevalence_table.trust_text(prev)
         assert lines[3 + len(rows) :] == [*repr(verdict).split("\n"), ""]
         page = check(prev._repr_html_())
         told = [cell for row in [head, *rows] for cell in row if cell]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 import fieldcal
 from fieldcal.datasets import Portal, portal
+from fieldcal.objects.prevalence_table import interval_text
 
 LAST_LAB_YEAR = 1987
 SHOWN = "DM"  # Merriam's kangaroo rat, the most frequent species
@@ -131,7 +132,7 @@ def table(demo: Demo) -> str:
     for g, plot in enumerate(prev.groups):
         rows = data.plots_field == plot
         before, after = demo.losses(rows)
-        interval = prev.interval_text(g, k)
+        interval = interval_text(prev, g, k)
         lines.append(
             f"{plot:>5}{prev.n[g]:>7} {prev.mean_prediction[g, k]:>16.3f} {prev.estimate[g, k]:>9.3f} {interval:>15} "
             f"{(y[rows] == k).mean():>6.3f}   {before:>15.3f} {after:>14.3f}"

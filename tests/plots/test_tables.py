@@ -13,6 +13,7 @@ from fieldcal import regression
 from fieldcal.core.goodness_of_fit import misfit
 from fieldcal.core.trust import Trust
 from fieldcal.errors import InputError, InputTypeError, UnseenGroupWarning
+from fieldcal.objects.prevalence_table import shown_class
 from fieldcal.plots import tables
 
 ESTIMATES = ["binary", "single", "three", "many", "hostile", "empty_group", "twelve"]
@@ -67,7 +68,7 @@ def test_by_default_the_class_is_the_second_of_two_or_the_one_that_is_corrected_
     assert tables.focus(binary) == 1
     assert tables.focus(binary, 0) == 0
     shown = tables.forest(three)["class"]
-    assert shown == three.classes[three.shown_class()]
+    assert shown == three.classes[shown_class(three)]
     assert tables.curve(three)["class"] == tables.changes(three)["class"] == shown
     assert tables.curve(three, of="ox")["class"] == "ox"
 

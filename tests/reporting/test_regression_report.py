@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 import fieldcal
 from fieldcal import regression
 from fieldcal.errors import InputError, InputTypeError
+from fieldcal.objects.prevalence_table import shown_class
 from reporting.real import judged, reported, simple
 
 pytestmark = pytest.mark.filterwarnings("ignore::fieldcal.errors.FieldcalWarning")
@@ -167,7 +168,7 @@ def test_scores_are_those_of_the_distributions_and_of_the_intervals():
     assert loss[1] < loss[0]
     assert "are better: the log score of the intervals" in content["labelled"]["sentences"][0]
     truth = dict(zip(content["groups"]["names"], content["groups"]["classes"][0]["truth"], strict=True))
-    k = prev.shown_class()
+    k = shown_class(prev)
     assert_allclose([truth[str(g)] for g in range(4)], [(codes[groups == g] == k).mean() for g in range(4)])
 
 

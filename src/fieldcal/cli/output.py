@@ -164,9 +164,9 @@ def console(stream: TextIO) -> Console:
 
 def table(prev: Prevalence, all_in: str = "the output of --json") -> list[RenderableType]:
     """The prevalences as a table with its title, and what it leaves out."""
-    from fieldcal.objects import show
+    from fieldcal.objects import prevalence_table
 
-    return show.prevalence_parts(prev, all_in=all_in)
+    return prevalence_table.sheet(prev, all_in=all_in).parts()
 
 
 def verdict(answer: Verdict) -> list[RenderableType]:

@@ -162,6 +162,14 @@ class Field(Artefact):
         """Number of labelled rows (or sum of their weights), of all designs."""
         return float(sum(labelled.counts.sum(dtype=np.float64) for labelled in self.labelled.values()))
 
+    @cached_property
+    def labelled_rows(self) -> NDArray[np.float64]:
+        """(G,) labelled rows per group (or sums of their weights), of all designs."""
+        rows = np.zeros(len(self.groups))
+        for labelled in self.labelled.values():
+            rows[labelled.at] += labelled.counts.sum(axis=(1, 2))
+        return sealed(rows)
+
     @property
     def dropped(self) -> int:
         """Number of rows left out because their prediction is missing."""

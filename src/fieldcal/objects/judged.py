@@ -185,8 +185,8 @@ def reordered(draws: Floats, correlations: Floats, *, of: int, per_draw: int, se
     return np.take_along_axis(draws, place.reshape(G, D, 1), axis=1)
 
 
-def steps_to_shares(lab: Lab, V: NDArray[Any], shares: Floats) -> tuple[Step]:
+def step_to_shares(lab: Lab, V: NDArray[Any], shares: Floats) -> Step:
     """What makes the classes that the lab gives to each category those of groups with counts V and shares (G, K)."""
     V = np.asarray(V, dtype=np.float64)
     V = np.where(V.sum(axis=1, keepdims=True) > 0, V, 1.0)
-    return (Step(1.0, np.exp(matched_tilt(lab.bin_classes, V, shares))),)
+    return Step(1.0, np.exp(matched_tilt(lab.bin_classes, V, shares)))

@@ -30,7 +30,7 @@ from fieldcal.objects.artefact import (
 )
 from fieldcal.objects.derived import Assume, Comparison, Interval, Pairs, Ranking, check_assume
 from fieldcal.objects.field import Field
-from fieldcal.objects.judged import Judged, steps_to_shares
+from fieldcal.objects.judged import Judged, step_to_shares
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.over_time import OverTime
 from fieldcal.objects.prevalence_parts import Correction, FieldLabels, Fit, FromModel, WholeField
@@ -69,18 +69,6 @@ class Prevalence(Artefact):
     status : (G,) "ok", or cautions about the group
     verdict : whether to use the estimate, and why
     fit : convergence and goodness of fit
-
-    Attributes
-    ----------
-    design_effect : how many times larger the field's variance was taken to be than that of independent rows
-    urc : (G, K) URC's estimate, whatever the trust
-    estimate : (G, K) the prevalence after trust: the mean prediction at trust 0, URC's at trust 1; with labels of the
-        field, what they make of it
-    lower, upper : (G, K) interval of ``estimate`` at ``level``
-    whole : the same of the field as one population: ``whole.estimate`` and so on, each (K,)
-    status : (G,) "ok", or what to know about the group
-    verdict : whether to use it, and why
-    fit : how the estimate was reached and how well it fits
 
     Examples
     --------
@@ -191,18 +179,29 @@ class Prevalence(Artefact):
 
         Those of ``shape="tilt"``; `correction` also has those by bin.
         """
-        if self.is_judged:
-            grouped = self.field.grouped
-            return steps_to_shares(self.lab, self.field.V, self.estimate) if grouped else self.steps_unseen
+        if self.is_judged and self.field.grouped:
+            return (step_to_shares(self.lab, self.field.V, self.estimate),)
+        if self.is_judged or (self.by_model is not None and not self.field.grouped):
+            return self.steps_unseen
         if self.by_model is not None:
-            return self.by_model.steps(unseen=not self.field.grouped)
+            return self.by_model.steps(unseen=False)
+        return self._steps(self.urc, between=self.trust.between, grouped=self.field.grouped)
+
+    @cached_property
+    def steps_unseen(self) -> tuple[Step, ...]:
+        """`steps` for an unknown group, which follows the whole field."""
+        if self.is_judged:
+            total = self.field.V.sum(axis=0, dtype=np.float64)
+            step = step_to_shares(self.lab, total[None], self.whole.estimate[None])
+            return (replace(step, weights=step.weights[0]),)
+        if self.by_model is not None:
+            return self.by_model.steps(unseen=True)
+        return self._steps(self.whole.urc[None], between=0.0, grouped=False)
+
+    def _steps(self, urc: Floats, *, between: float, grouped: bool) -> tuple[Step, ...]:
+        whole, overall = self.whole.urc, self.trust.overall
         return steps_of(
-            urc=self.urc,
-            whole=self.whole.urc,
-            p_lab=self.lab.p_lab,
-            overall=self.trust.overall,
-            between=self.trust.between,
-            grouped=self.field.grouped,
+            urc=urc, whole=whole, p_lab=self.lab.p_lab, overall=overall, between=between, grouped=grouped
         )
 
     @property
@@ -214,24 +213,6 @@ class Prevalence(Artefact):
     def only_calibrated(self) -> bool:
         """Whether predictions are calibrated on the lab, but not corrected for the field."""
         return not self.steps and self.lab.calibration_map is not None
-
-    @cached_property
-    def steps_unseen(self) -> tuple[Step, ...]:
-        """`steps` for an unknown group, which follows the whole field."""
-        if self.is_judged:
-            total = self.field.V.sum(axis=0, dtype=np.float64)
-            (step,) = steps_to_shares(self.lab, total[None], self.whole.estimate[None])
-            return (replace(step, weights=step.weights[0]),)
-        if self.by_model is not None:
-            return self.by_model.steps(unseen=True)
-        return steps_of(
-            urc=self.whole.urc[None],
-            whole=self.whole.urc,
-            p_lab=self.lab.p_lab,
-            overall=self.trust.overall,
-            between=0.0,
-            grouped=False,
-        )
 
     def shape_of(self, shape: Shape) -> Literal["tilt", "bins"]:
         """The shape that ``shape="auto"`` selects: bins if the lab's groups correct the calibration that they share."""
@@ -486,16 +467,6 @@ class Prevalence(Artefact):
         """The columns of `to_frame` as plain lists."""
         return prevalence_table.columns(self)
 
-    def labelled_rows(self, where: Literal["lab", "field"]) -> list[float]:
-        """Labelled rows of each group that enter the estimate, from the lab or the field."""
-        rows = np.zeros(len(self.groups))
-        if where == "lab" and self.by_model is not None and self.by_model.lab_rows is not None:
-            rows = np.asarray(self.by_model.lab_rows, dtype=np.float64)
-        if where == "field":
-            for labelled in self.field.labelled.values():
-                rows[labelled.at] += labelled.counts.sum(axis=(1, 2))
-        return rows.tolist()
-
     def row_of(self, group: Hashable) -> int:
         """The position of a group."""
         at = int(group_keys.positions(self.groups, (group_keys.normalize(group),))[0])
@@ -505,36 +476,11 @@ class Prevalence(Artefact):
             )
         return at
 
-    def interval_text(self, g: int | None, k: int) -> str:
-        """The interval of one class in a group, or in the whole field, as text; empty without a level."""
-        return prevalence_table.interval_text(self, g, k)
-
-    def shown_class(self) -> int:
-        """The second of two classes; of more, the one with the largest correction."""
-        return prevalence_table.shown_class(self)
-
-    @property
-    def shows_one_class(self) -> bool:
-        """Whether a table of the groups has one line each, as the second of two classes is enough."""
-        return self.field.grouped and len(self.classes) == 2
-
-    def shown(self) -> list[tuple[Hashable, int | None, int]]:
-        """The lines of `table`: name, position of the group (None: the whole field) and of the class."""
-        return prevalence_table.shown_lines(self)
-
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Head and rows of the table for people: the whole field and the largest groups."""
-        return prevalence_table.table(self)
-
-    def title(self) -> str:
-        """The title of the table."""
-        return prevalence_table.title(self)
-
     def __repr__(self) -> str:
         return prevalence_table.text(self)
 
     def __rich__(self) -> Group:
-        return show.stacked([*show.prevalence_parts(self), *show.verdict_parts(self.verdict)])
+        return show.stacked([*prevalence_table.sheet(self).parts(), *show.verdict_parts(self.verdict)])
 
     def _repr_html_(self) -> str:
-        return show.prevalence_sheet(self).page() + show.verdict_page(self.verdict)
+        return prevalence_table.sheet(self).page() + show.verdict_page(self.verdict)

@@ -30,7 +30,7 @@ def title(prev: Prevalence) -> str:
     if not prev.field.grouped:
         return f"{'Shares behind the values' if prev.is_judged else what} in one population, {rows}"
     classes = f"{len(prev.classes):,} {prev.lab.outcome.plural}"
-    of = group_keys.show(prev.classes[1], width=30) if prev.shows_one_class else classes
+    of = group_keys.show(prev.classes[1], width=30) if _shows_one_class(prev) else classes
     return f"{what} of {of} in {len(prev.groups):,} groups, {rows}"
 
 
@@ -43,11 +43,58 @@ def table(prev: Prevalence) -> tuple[list[str], list[list[str]]]:
         names[0], names[2] = "as judged", "share"
     head = [*first, "n", *names, interval, "status"]
     lines = [_line(prev, *line) for line in shown_lines(prev)]
-    left_out = {"class"} if prev.shows_one_class else set()
+    left_out = {"class"} if _shows_one_class(prev) else set()
     if prev.is_judged:  # no assumption about the shift
         left_out.add("under label shift")
     kept = [i for i, column in enumerate(head) if column not in left_out]
     return [head[i] for i in kept], [[line[i] for i in kept] for line in lines]
+
+
+def sheet(prev: Prevalence, *, all_in: str = show.TO_FRAME) -> show.Sheet:
+    """The table of prevalences; ``all_in`` names the place of the full table."""
+    head, rows = table(prev)
+    used = [i for i, name in enumerate(head) if name]  # without an interval, no column
+    cells = [[row[i] for i in used] for row in rows]
+    return show.Sheet(
+        title(prev), [head[i] for i in used], cells, _notes(prev, all_in), names=head.index("n")
+    )
+
+
+def _notes(prev: Prevalence, all_in: str = show.TO_FRAME) -> tuple[str, ...]:
+    return _hidden_text(prev, all_in), trust_text(prev), show.positive_text(prev.lab), labels_text(prev)
+
+
+def trust_text(prev: Prevalence) -> str:
+    """The probabilities of label shift behind the estimate; empty for categories."""
+    if prev.is_judged:
+        return ""
+    between = f", between groups {prev.trust_between:.2f}" if prev.field.grouped else ""
+    return f"probability of label shift: whole field {prev.trust_overall:.2f}{between}"
+
+
+def labels_text(prev: Prevalence) -> str:
+    """The effect of labelled rows on the estimate; for categories their number; empty without any."""
+    if prev.is_judged:
+        return show.labelled_text(prev.field)
+    return "" if prev.labels is None else str(prev.by_model)
+
+
+def _hidden_text(prev: Prevalence, all_in: str) -> str:
+    """The number of groups and classes that the table leaves out, and where they are."""
+    lines = shown_lines(prev)
+    outcome = prev.lab.outcome
+    hidden = 0 if _shows_one_class(prev) else len(prev.classes) - len({k for *_, k in lines})
+    left = {
+        ("group", "groups"): len(prev.groups) - len({g for _, g, _ in lines if g is not None}),
+        (outcome.noun, outcome.plural): hidden,
+    }
+    omitted = " and ".join(f"{n:,} more {what[n > 1]}" for what, n in left.items() if n)
+    return f"… and {omitted}: all are in {all_in}" if omitted else ""
+
+
+def _shows_one_class(prev: Prevalence) -> bool:
+    """Whether groups have one line each, as the second of two classes is enough."""
+    return prev.field.grouped and len(prev.classes) == 2
 
 
 def text(prev: Prevalence) -> str:
@@ -55,7 +102,7 @@ def text(prev: Prevalence) -> str:
     head, rows = table(prev)
     widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
     lines = ["  ".join(c.rjust(w) for c, w in zip(r, widths, strict=True)) for r in [head, *rows]]
-    notes = [f"  {note}" for note in show.prevalence_notes(prev) if note]
+    notes = [f"  {note}" for note in _notes(prev) if note]
     return "\n".join([title(prev), *lines, *notes, repr(prev.verdict)])
 
 
@@ -70,7 +117,7 @@ def shown_class(prev: Prevalence) -> int:
 def shown_lines(prev: Prevalence) -> list[tuple[Hashable, int | None, int]]:
     """The lines: name, position of the group (None: the whole field) and of the class."""
     changed = show.largest(np.abs(prev.whole.urc - prev.lab.p_lab), show.SHOWN_CLASSES)
-    classes = [1] if prev.shows_one_class else sorted(changed)
+    classes = [1] if _shows_one_class(prev) else sorted(changed)
     if not prev.field.grouped:
         return [(prev.classes[k], 0, k) for k in classes]
     fit = 1 if len(classes) > _SHOWN_LINES else _SHOWN_LINES // len(classes)
@@ -101,7 +148,7 @@ def share_columns(prev: Prevalence) -> dict[str, list[Any]]:
     """One row per group and class, those of the whole field first."""
     table, K = prev.to_dict(), len(prev.classes)
     keys = [name for name in table if name.startswith("group")]
-    labelled = _labelled(prev)
+    labelled = [int(n) for n in prev.field.labelled_rows]
     counts = [sum(labelled), *(labelled if prev.field.grouped else ())]
     verdicts = {"verdict_share": table["mean_prediction"]} if _values_are_classes(prev) else {}
     return {
@@ -147,15 +194,6 @@ def _values_are_classes(prev: Prevalence) -> bool:
     return len(partition.says(prev.classes)) == partition.m
 
 
-def _labelled(prev: Prevalence) -> list[int]:
-    """Labelled rows of each group."""
-    rows = [0] * len(prev.groups)
-    for found in prev.field.labelled.values():
-        for at, counts in zip(found.at, found.counts, strict=True):
-            rows[at] += int(counts.sum())
-    return rows
-
-
 def _in_one_cell(key: Hashable) -> Any:
     """A group of several columns: its parts with commas."""
     if not isinstance(key, tuple):
@@ -182,8 +220,10 @@ def columns(prev: Prevalence) -> dict[str, list[Any]]:
         table[name] = np.vstack([whole, each[:G]]).ravel().tolist() if known else [None] * (K * (G + 1))
     table["trust_between"] = [prev.trust_between] * (K * (G + 1))
     table["trust_overall"] = [prev.trust_overall] * (K * (G + 1))
-    table["lab_labels"] = [None] * K + [n for n in prev.labelled_rows("lab")[:G] for _ in range(K)]
-    table["field_labels"] = [None] * K + [n for n in prev.labelled_rows("field")[:G] for _ in range(K)]
+    of_lab = None if prev.by_model is None else prev.by_model.lab_rows
+    of_lab = np.zeros(G) if of_lab is None else of_lab
+    for name, rows in {"lab_labels": of_lab, "field_labels": prev.field.labelled_rows}.items():
+        table[name] = [None] * K + np.repeat(rows[:G].astype(np.float64), K).tolist()
     first = None if prev.field.grouped else prev.status[0]
     table["status"] = [status for status in (first, *prev.status[:G]) for _ in range(K)]
     return table if prev.over_time is None else _with_windows(table, prev.over_time)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from fieldcal.objects.field import Field
     from fieldcal.objects.lab import Lab
-    from fieldcal.objects.prevalence import Prevalence
     from fieldcal.objects.verdict import Verdict
 
 
@@ -118,25 +117,6 @@ def field_sheet(field: Field) -> Sheet:
     return Sheet(repr(field), ["group", "rows", "bins"], rows, notes)
 
 
-def prevalence_sheet(prev: Prevalence, *, all_in: str = TO_FRAME) -> Sheet:
-    """The table of prevalences; ``all_in`` names the place of the full table."""
-    head, rows = prev.table()
-    used = [i for i, title in enumerate(head) if title]  # without an interval, no column
-    cells = [[row[i] for i in used] for row in rows]
-    notes = prevalence_notes(prev, all_in=all_in)
-    return Sheet(prev.title(), [head[i] for i in used], cells, notes, names=head.index("n"))
-
-
-def prevalence_notes(prev: Prevalence, *, all_in: str = TO_FRAME) -> tuple[str, ...]:
-    """Notes below the table of prevalences."""
-    return hidden_text(prev, all_in), trust_text(prev), positive_text(prev.lab), labels_text(prev)
-
-
-def prevalence_parts(prev: Prevalence, *, all_in: str = TO_FRAME) -> list[RenderableType]:
-    """The table of prevalences for a terminal, without the verdict."""
-    return prevalence_sheet(prev, all_in=all_in).parts()
-
-
 def verdict_parts(verdict: Verdict, *, reasons: Sequence[str] | None = None) -> list[RenderableType]:
     """The verdict and its reasons, for a terminal."""
     from rich.text import Text
@@ -227,14 +207,6 @@ def rehearsal_text(lab: Lab) -> str:
     )
 
 
-def trust_text(prev: Prevalence) -> str:
-    """The probabilities of label shift behind the estimate; empty for categories."""
-    if prev.is_judged:
-        return ""
-    between = f", between groups {prev.trust_between:.2f}" if prev.field.grouped else ""
-    return f"probability of label shift: whole field {prev.trust_overall:.2f}{between}"
-
-
 def positive_text(lab: Lab) -> str:
     """The class of a single column of predictions, and why; empty for several columns."""
     if lab.positive_column is None:
@@ -247,26 +219,6 @@ def labelled_text(field: Field) -> str:
     """Numbers of labelled rows by design; empty without any."""
     parts = [f"{amount(d.counts.sum())} chosen {CHOSEN[design]}" for design, d in field.labelled.items()]
     return f"labelled rows: {', '.join(parts)}" if parts else ""
-
-
-def labels_text(prev: Prevalence) -> str:
-    """The effect of labelled rows on the estimate; for categories their number; empty without any."""
-    if prev.is_judged:
-        return labelled_text(prev.field)
-    return "" if prev.labels is None else str(prev.by_model)
-
-
-def hidden_text(prev: Prevalence, all_in: str) -> str:
-    """The number of groups and classes that the table leaves out, and where they are."""
-    lines = prev.shown()
-    outcome = prev.lab.outcome
-    hidden = 0 if prev.shows_one_class else len(prev.classes) - len({k for *_, k in lines})
-    left = {
-        ("group", "groups"): len(prev.groups) - len({g for _, g, _ in lines if g is not None}),
-        (outcome.noun, outcome.plural): hidden,
-    }
-    omitted = " and ".join(f"{n:,} more {what[n > 1]}" for what, n in left.items() if n)
-    return f"… and {omitted}: all are in {all_in}" if omitted else ""
 
 
 def _clipped_text(n: int) -> str:

@@ -18,6 +18,7 @@ from fieldcal.errors import InputError, option
 from fieldcal.objects import Lab, Prevalence
 from fieldcal.objects.outcome import place_of_class
 from fieldcal.objects.prevalence_parts import HYPOTHESES
+from fieldcal.objects.prevalence_table import shown_class
 from fieldcal.options import as_number, check_kind
 from fieldcal.plots.evaluation_tables import coverage, pit, reliability, reliability_of
 from fieldcal.plots.style import Table, bin_labels, class_labels, number, numbers, short_names
@@ -51,7 +52,7 @@ _FLOOR = 1e-12  # smallest prediction whose odds are drawn
 def focus(prev: Prevalence, of: Hashable = None) -> int:
     """Position of the class to show: the requested one, the second of two, or the one with the largest correction."""
     check_kind("prev", prev, Prevalence)
-    return prev.shown_class() if of is None else place_of_class(prev.classes, of)
+    return shown_class(prev) if of is None else place_of_class(prev.classes, of)
 
 
 def trust(lab: Lab, *, used: float | None = None) -> Table:

@@ -145,7 +145,5 @@ def ordering_class(prev: Prevalence) -> int:
 
 
 def _held(prev: Prevalence, names: Keys) -> Floats:
-    held = np.zeros(len(prev.groups) + 1)  # the last is for unknown groups
-    for labelled in prev.field.labelled.values():
-        held[labelled.at] += labelled.counts.sum(axis=(1, 2))
+    held = np.append(prev.field.labelled_rows, 0.0)  # the last is for unknown groups
     return held[group_keys.positions(prev.groups, names)] if prev.field.grouped else held[:1]

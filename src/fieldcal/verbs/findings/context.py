@@ -58,9 +58,7 @@ class Context:
     @cached_property
     def without_labels(self) -> NDArray[np.bool_]:
         """(G,) groups without a labelled row, where other groups have some."""
-        labelled = np.zeros(len(self.field.groups) or 1, dtype=bool)
-        for rows in self.field.labelled.values():
-            labelled[rows.at] = True
+        labelled = self.field.labelled_rows > 0 if self.field.groups else np.zeros(1, dtype=bool)
         return ~labelled & labelled.any()
 
     @cached_property
