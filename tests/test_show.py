@@ -164,16 +164,16 @@ def test_hostile_names_are_text_in_a_notebook(text):
 def test_the_terminal_has_the_numbers_of_the_table():
     for options in ({}, {"K": 3}, {"grouped": False}, {"level": None, "point": "mode"}):
         _, _, prev, verdict = made(**options)
-        head, rows = prev.table()
+        head, rows = prevalence_table.table(prev)
         lines = [line.rstrip() for line in plain(prev, width=2_000).split("\n")]
-        assert lines[0] == prev.title()
+        assert lines[0] == prevalence_table.title(prev)
         cells = [re.split(r" {2,}", line) for line in lines[1 : 2 + len(rows)]]
         assert cells == [[cell for cell in row if cell] for row in [head, *rows]]
         assert lines[2 + len(rows)].strip() == prevalence_table.trust_text(prev)
         assert lines[3 + len(rows) :] == [*repr(verdict).split("\n"), ""]
         page = check(prev._repr_html_())
         told = [cell for row in [head, *rows] for cell in row if cell]
-        assert page.texts[: 1 + len(told)] == [prev.title(), *told]
+        assert page.texts[: 1 + len(told)] == [prevalence_table.title(prev), *told]
         assert ("interval" in page.text) == (prev.level is not None)
 
 

@@ -141,7 +141,6 @@ def table(demo: Demo) -> str:
 
 
 def introduction(demo: Demo) -> str:
-    """The text above the table."""
     lab, data = demo.lab, demo.data
     return "\n".join(
         [
@@ -165,7 +164,6 @@ def errors(demo: Demo) -> tuple[float, float]:
 
 
 def sentences(demo: Demo) -> list[str]:
-    """The result in three sentences."""
     prev, (predicted, estimated), (before, after) = demo.prev, errors(demo), demo.losses()
     better = sum(b > a for b, a in (demo.losses(demo.data.plots_field == plot) for plot in prev.groups))
     words = {"ok": "fine to use", "care": "to be used with care", "do_not_use": "not to be used"}

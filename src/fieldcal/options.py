@@ -114,7 +114,6 @@ def as_number(
 
 
 def as_array(name: str, values: Any) -> NDArray[np.float64]:
-    """Numbers as float64."""
     import numpy as np
 
     try:

@@ -284,7 +284,6 @@ def canonical(content: Any) -> bytes:
 
 
 def digest(content: Any) -> str:
-    """SHA-256 of the canonical JSON."""
     return hashlib.sha256(canonical(content)).hexdigest()
 
 

@@ -53,7 +53,6 @@ class CheckedScores:
         return 0 if self.missing is None else int(self.missing.sum())
 
     def take(self, rows: Ints) -> CheckedScores:
-        """The rows at these indices."""
         return replace(self, values=self.values[rows])
 
 
@@ -186,7 +185,6 @@ def as_weights(sample_weight: Any, *, n: int) -> Floats | None:
 
 
 def effective_size(weight: Floats) -> float:
-    """Kish's effective sample size."""
     return float(weight.sum() * row_per_weight(weight.sum(), np.square(weight).sum()))
 
 
@@ -394,7 +392,6 @@ NO_BIN_FOR_ZERO = (
 
 
 def bin_ids(ids: Any, partition: parts.Partition) -> CheckedScores:
-    """Bin ids as predictions."""
     checked = partition.assign(np.asarray(ids))
     return CheckedScores(checked, None, 0, columns=False)  # type: ignore[arg-type]
 

@@ -70,7 +70,6 @@ def change_prevalence(
 
 
 def _by_group(wanted: Any) -> Any:
-    """For JSON, where keys are text."""
     if not isinstance(wanted, dict) or all(isinstance(key, str) for key in wanted):
         return wanted
     return [{"group": list(k) if isinstance(k, tuple) else k, "new": v} for k, v in wanted.items()]

@@ -280,7 +280,6 @@ def _refuse_without_labels(given: Mapping[str, Any], *, is_artefact: bool) -> No
 
 
 def estimate_stage(settings: Settings, lab: Lab, field: Field, **given: Any) -> Prevalence:
-    """The estimate."""
     with out.working(settings, "estimate") as progress:
         return fieldcal.estimate(lab, field, progress=progress, **given)
 

@@ -105,7 +105,6 @@ class _Asked:
         return {"of": self.of, "assume": self.assume, "level": self.level}
 
     def pair(self, texts: Sequence[str], kind: Literal["difference", "ratio"]) -> Answer:
-        """One group against another."""
         from fieldcal.objects import group_keys, show
         from fieldcal.objects.lookup import group_of
 

@@ -118,7 +118,6 @@ def warn(settings: Settings, text: str) -> None:
 
 
 def note(settings: Settings, text: str) -> None:
-    """A message for people, on stderr."""
     if not settings.quiet:
         sys.stderr.write(f"{one_line(text)}\n")
         sys.stderr.flush()
@@ -227,7 +226,6 @@ def _bar(settings: Settings) -> Iterator[Progress | None]:
 
 
 def verdict_data(verdict: Verdict) -> dict[str, Any]:
-    """The verdict and its reasons."""
     return {"verdict": verdict.level, "reasons": _reasons(verdict)}
 
 

@@ -142,7 +142,6 @@ def _estimated(
     given: dict[str, Any],
     of_field: dict[str, Any],
 ) -> _Found:
-    """learn, count and estimate."""
     from fieldcal.tables.files.verbs import learn_source, pairs_source
 
     by, missing = given["by"] or [], given["missing"]

@@ -64,7 +64,6 @@ def _parameter(name: str, annotation: ast.expr | None, default: ast.expr | None)
 
 
 def taken(verb: Verb, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that a function takes."""
     return {name: given[name] for name in parameters_of(verb) if name in given}
 
 
@@ -88,7 +87,6 @@ class Command:
 
     @functools.cached_property
     def own(self) -> dict[str, inspect.Parameter]:
-        """The parameters of the function itself."""
         found = inspect.signature(self.function).parameters.values()
         return {p.name: p for p in found if p.name != "settings" and p.kind is not p.VAR_KEYWORD}
 

@@ -58,12 +58,10 @@ class Line:
         return cls(x[1:-1], x[:-1], low, slope)
 
     def at(self, p: Floats) -> Floats:
-        """Of predictions."""
         piece = np.searchsorted(self.cuts, p)
         return np.asarray(self.y[piece] + self.slope[piece] * (p - self.x[piece]))
 
     def expression(self, backend: Backend, p: Expr) -> Expr:
-        """The same of an engine's column."""
         number = backend.number
         pieces = [
             number(y) + number(slope) * (p - number(x))
@@ -108,7 +106,6 @@ class CalibrationMap:
 
     @classmethod
     def of_knots(cls, method: str, knots: Sequence[tuple[Floats, Floats]], classes: Keys) -> CalibrationMap:
-        """From the knots of each line."""
         of = np.concatenate([np.full(len(x), float(k)) for k, (x, _) in enumerate(knots)])
         raw, calibrated = (np.concatenate(part) for part in zip(*knots, strict=True))
         return cls(method, of, raw, calibrated, classes)
@@ -120,7 +117,6 @@ class CalibrationMap:
         return tuple(Line.through(self.raw[k], self.calibrated[k]) for k in at)
 
     def line(self, k: int) -> Line:
-        """Of the column at place k."""
         return self.lines[k if len(self.lines) > 1 else 0]
 
     def fault(self, classes: Keys) -> str | None:
@@ -252,12 +248,10 @@ class Sigmoid:
         return self.slope > 0
 
     def at(self, p: Floats) -> Floats:
-        """Of predictions."""
         z = self.slope * logit(np.clip(p, self.low, self.high)) + self.shift
         return np.clip(expit(z), _CLOSEST, 1 - _CLOSEST)
 
     def knots(self) -> tuple[Floats, Floats]:
-        """Fine where the curve bends."""
         x = expit(np.linspace(logit(self.low), logit(self.high), _POINTS))
         y = self.at(x)
         return _whole(*thinned(x, y, np.minimum(_OFF, _OFF_SHARE * np.minimum(y, 1 - y))))
@@ -295,11 +289,9 @@ class Power:
         return bool(np.log(self.exponent) > -_LOG_TEMPERATURE + 1e-3)
 
     def at(self, p: Floats) -> Floats:
-        """Of predictions."""
         return np.maximum(np.maximum(p, self.low) ** self.exponent, _CLOSEST)
 
     def knots(self) -> tuple[Floats, Floats]:
-        """Fine where the curve bends."""
         x = np.exp(np.linspace(np.log(self.low), 0.0, _POINTS))
         y = self.at(x)
         # The sum over the classes is at least that of equal predictions, or 1 where these have the largest.
@@ -319,7 +311,6 @@ class Steps:
 
     @classmethod
     def fit(cls, p: Floats, hit: Floats, weight: Floats) -> Steps:
-        """By pooling adjacent violators, in scipy."""
         x, place = np.unique(np.clip(p, _SURE, 1 - _SURE), return_inverse=True)
         rows = np.bincount(place, weights=weight)
         used = rows > 0
@@ -338,7 +329,6 @@ class Steps:
         return np.interp(p, self.x, self.y)
 
     def knots(self) -> tuple[Floats, Floats]:
-        """The ends of the steps."""
         return _whole(*thinned(self.x, self.y, np.full(len(self.x), 1e-9)))
 
 
@@ -377,7 +367,6 @@ def read_by(curves: Sequence[Curve], values: Floats) -> Floats:
 
 
 def tabulated(method: CalibrationName, curves: Sequence[Curve], classes: Keys) -> CalibrationMap:
-    """The curves as lines."""
     return CalibrationMap.of_knots(method, [curve.knots() for curve in curves], classes)
 
 

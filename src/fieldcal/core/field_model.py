@@ -90,12 +90,10 @@ class Components:
 
     @classmethod
     def of_one_population(cls, change: Floats) -> Components:
-        """No differences between groups."""
         nothing = np.zeros(len(change))
         return cls(nothing, nothing, nothing, nothing, change)
 
     def take(self, rows: Ints) -> Components:
-        """Some of the points."""
         return Components(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
@@ -192,7 +190,6 @@ class Model:
 
     @cached_property
     def design(self) -> Design:
-        """Of the common effects."""
         return Design.of(self.counts, changed=any(self.changes[0]))
 
     @property
@@ -256,7 +253,6 @@ class Model:
         return ByClass(self.counts.by_class, np.log(np.maximum(V, 1e-300)), base, self.design.X[1])
 
     def labels(self, rows: Ints, phases: Sequence[int]) -> Labels:
-        """Of some groups in some phases."""
         counts = np.stack([(self.counts.lab, self.counts.field)[f][rows] for f in phases], axis=1)
         return Labels(counts.swapaxes(2, 3), self.design.X[phases])
 

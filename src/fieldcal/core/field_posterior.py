@@ -54,7 +54,6 @@ class Posterior:
         return float(sum(p.weight for p in self.points if p.components.change[0] >= least**2))
 
     def mean(self, name: str) -> float:
-        """Of a variance component."""
         return float(sum(p.weight * getattr(p.components, name)[0] for p in self.points))
 
     @cached_property
@@ -97,11 +96,9 @@ class Posterior:
         return each, together, rates, tables / np.maximum(tables.sum(axis=1, keepdims=True), _TINY)
 
     def shares(self) -> Shares:
-        """Of every group of the field."""
         return self._solved[0]
 
     def whole(self) -> Shares:
-        """Of the field as one population."""
         return self._solved[1]
 
     def rates(self) -> Floats:
@@ -143,7 +140,6 @@ class Posterior:
         return Posterior(model, updated(model, self.points), self.seed)
 
     def open_rows(self) -> Floats:
-        """(G, m) rows without a label."""
         counts = self.model.counts
         G, V = len(counts.V), counts.V
         given = counts.field[:G].sum(axis=1)
@@ -191,13 +187,11 @@ class FieldPosterior:
     left: float = 1.0  # weight of the histograms beside labels
 
     def shares(self) -> Shares:
-        """Of every group of the field."""
         if self.labelled is None:
             return self.histograms.shares()
         return self.labelled.shares().beside(self.left, self.histograms.shares())
 
     def whole(self) -> Shares:
-        """Of the field as one population."""
         if self.labelled is None:
             return self.whole_histogram.shares()
         return self.labelled.whole().beside(self.left, self.whole_histogram.shares())

@@ -138,7 +138,6 @@ class _Cells:
 
     @property
     def rows(self) -> Floats:
-        """Effective rows of each group, (L,)."""
         return np.asarray(self.n.sum(axis=1) ** 2 / np.maximum(self.squares.sum(axis=1), _TINY))
 
     @property
@@ -148,7 +147,6 @@ class _Cells:
 
     @property
     def mean(self) -> Floats:
-        """Mean predictions, (L, K)."""
         return np.asarray(self.sums.sum(axis=1) / np.maximum(self.n.sum(axis=1, keepdims=True), _TINY))
 
     @property

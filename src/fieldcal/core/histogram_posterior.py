@@ -103,7 +103,6 @@ class HistogramPosterior:
 
     @cached_property
     def hypotheses(self) -> tuple[ShareHypothesis, ...]:
-        """With their weights in the interval."""
         validated = self.histograms.excess is not None
         return share_hypotheses(self.trust, shifted=self.shifted, grouped=self.grouped, validated=validated)
 
@@ -114,7 +113,6 @@ class HistogramPosterior:
         return given and self.trust.overall == self.trust.between == 1.0
 
     def shares(self) -> Shares:
-        """Of every group."""
         found = self.histograms
         sd = 0.0 if found.label_shift is None else found.label_shift.sd
         weights = np.array([h.weight for h in self.hypotheses])

@@ -33,7 +33,6 @@ class LabelledRows:
 
     @property
     def n(self) -> float:
-        """How many they are."""
         return float(self.given_bin.sum() + self.by_class.sum())
 
     @property
@@ -68,7 +67,6 @@ class ByClass:
         return logs, joint - logsumexp(joint, axis=1, keepdims=True)
 
     def value(self, d: Floats) -> Floats:
-        """The log likelihood, (P,)."""
         return np.asarray((self.counts.T * self._logs(d)[1]).sum(axis=(1, 2)))
 
     def slopes(self, d: Floats) -> tuple[Floats, Floats]:

@@ -91,6 +91,5 @@ METHODS: dict[str, Method] = {
 
 
 def as_method(name: MethodName) -> Method:
-    """The method of a name."""
     check_choice("method", name, tuple(METHODS))
     return METHODS[name]

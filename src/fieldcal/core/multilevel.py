@@ -120,7 +120,6 @@ def inverse(A: Floats) -> Floats:
 
 
 def log_determinant(A: Floats) -> Floats:
-    """Of small positive matrices."""
     if A.shape[-1] == 1:
         return np.asarray(np.log(A[..., 0, 0]))
     if A.shape[-1] == 2:

@@ -93,7 +93,6 @@ class Persistence:
 
     @property
     def mean(self) -> float:
-        """The expected persistence."""
         return float(self.values @ self.weights)
 
     def likely(self, least: float = 0.02) -> Persistence:

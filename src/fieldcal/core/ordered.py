@@ -78,12 +78,10 @@ class Order:
         return Order(self.log_centre.mean(axis=0, keepdims=True), strength, self.shape)
 
     def value(self, x: Floats) -> Floats:
-        """Of the log density, (S, B)."""
         steps = np.diff(x - self.log_centre, axis=-1)
         return np.asarray(-0.5 * (self.strength * steps * (steps @ self.precision)).sum(axis=-1))
 
     def gradient(self, x: Floats) -> Floats:
-        """(S, B, K)."""
         return np.asarray(self.strength * _back(np.diff(x - self.log_centre, axis=-1) @ self.precision))
 
     def information(self, p: Floats) -> Floats:
@@ -122,7 +120,6 @@ class Steps:
 
     @property
     def typical(self) -> float:
-        """The geometric mean of the sizes."""
         return float(np.exp(self.weights @ np.log(SIGMAS)))
 
     def sizes(self, n_draws: int, rng: np.random.Generator) -> Floats:

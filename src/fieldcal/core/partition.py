@@ -108,7 +108,6 @@ class Partition(Recipe):
         return self
 
     def spec(self) -> dict[str, Any]:
-        """What JSON holds of it."""
         return {"kind": self.kind, **{name: _lists(value) for name, value in vars(self).items()}}
 
     @classmethod
@@ -209,7 +208,6 @@ class Edges(Partition):
 
     @property
     def m(self) -> int:
-        """The number of bins."""
         return len(self.edges) + 1
 
     def assign(self, scores: Floats) -> Ints:
@@ -222,7 +220,6 @@ class Edges(Partition):
         return cut(_second_class(scores), np.asarray(self.edges))
 
     def expression(self, backend: Backend, columns: Sequence[Expr]) -> Expr:
-        """A tree of comparisons."""
         return bin_between(backend, columns[-1], self.edges)
 
     def below(self, backend: Backend, columns: Sequence[Expr]) -> list[Expr]:
@@ -283,7 +280,6 @@ class QuantilesAboveZero(Quantiles):
     """The same, with no bin for scores of exactly 0, which are among the scores that are cut."""
 
     def fit(self, scores: Floats, y: Ints, n_classes: int, *, weight: Floats | None = None) -> EdgesAboveZero:
-        """Cut as `Quantiles` does."""
         return EdgesAboveZero(super().fit(scores, y, n_classes, weight=weight).edges)
 
 
@@ -311,11 +307,9 @@ class ExpectedEdges(Partition):
 
     @property
     def m(self) -> int:
-        """The number of bins."""
         return len(self.edges) + 1
 
     def assign(self, scores: Floats) -> Ints:
-        """Bin ids, shape (n,)."""
         return cut(expected(columns_of(scores, len(self.values)), self.values), np.asarray(self.edges))
 
     def expression(self, backend: Backend, columns: Sequence[Expr]) -> Expr:
@@ -380,7 +374,6 @@ class SimplexTrees(Partition):
 
     @classmethod
     def of(cls, trees: Sequence[TreeNodes]) -> SimplexTrees:
-        """From one tree per class."""
         columns = zip(*((t.feature, t.threshold, t.left, t.right, t.leaf) for t in trees), strict=True)
         return cls(*(tuple(column) for column in columns))
 
@@ -397,11 +390,9 @@ class SimplexTrees(Partition):
 
     @property
     def m(self) -> int:
-        """The number of bins."""
         return sum(tree.m for tree in self.trees)
 
     def assign(self, scores: Floats) -> Ints:
-        """Bin ids, shape (n,)."""
         proba = columns_of(scores, len(self.feature))
         top = proba.argmax(axis=1)
         bins: Ints = np.asarray(self.offsets, dtype=np.intp)[top]
@@ -486,11 +477,9 @@ class Bins(Partition):
 
     @property
     def m(self) -> int:
-        """The number of bins."""
         return self.n
 
     def assign(self, scores: NDArray[np.float64] | NDArray[np.integer]) -> Ints:
-        """The ids themselves, checked."""
         ids = np.asarray(scores)
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
             raise InputTypeError(
@@ -505,7 +494,6 @@ class Bins(Partition):
         return ids.astype(np.intp)
 
     def expression(self, backend: Backend, columns: Sequence[Expr]) -> Expr:
-        """The column of ids."""
         return columns[0]
 
 

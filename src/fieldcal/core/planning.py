@@ -131,12 +131,10 @@ class Outlook:
 
     @cached_property
     def _rest(self) -> Floats:
-        """(G, m) rows that have no label."""
         return self.posterior.open_rows() / self.rows_per_row
 
     @cached_property
     def _held(self) -> Floats:
-        """(G,) rows that have one."""
         counts = self.posterior.model.counts
         return np.asarray(counts.field[: len(counts.V)].sum(axis=(1, 2)) / self.rows_per_row)
 

@@ -138,7 +138,6 @@ class Flat(Prior):
     name: ClassVar[str] = "flat"
 
     def penalty(self, problem: Problem) -> Penalty:
-        """No term at all."""
         return Penalty.of(problem)
 
 
@@ -184,7 +183,6 @@ class KLBins(_WithStrength):
     name: ClassVar[str] = "kl_bins"
 
     def penalty(self, problem: Problem) -> Penalty:
-        """Pseudo-rows per bin."""
         return Penalty.of(problem, bins=self.strength * problem.M.sum(axis=0))
 
 
@@ -206,7 +204,6 @@ class Dirichlet(_WithStrength):
     name: ClassVar[str] = "dirichlet"
 
     def penalty(self, problem: Problem) -> Penalty:
-        """Pseudo-rows per class."""
         return Penalty.of(problem, classes=self.strength * problem.p_lab)
 
 
@@ -232,7 +229,6 @@ class Continuity(_WithStrength):
     name: ClassVar[str] = "continuity"
 
     def penalty(self, problem: Problem) -> Penalty:
-        """Squared differences of neighbours."""
         return Penalty.of(problem, terms=(Squares(float(self.strength)),))
 
 
@@ -276,7 +272,6 @@ class Custom(Prior):
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> Prior:
-        """Functions are not in a file."""
         raise InputError(
             "This estimate was made with a penalty of the caller's own, whose functions are not in the file. Estimate "
             "again with it, or give it a class of its own and fieldcal.core.priors.register."
@@ -300,7 +295,6 @@ class Sum(Prior):
             )
 
     def penalty(self, problem: Problem) -> Penalty:
-        """The sum of the penalties."""
         first, *rest = (part.penalty(problem) for part in self.parts)
         for penalty in rest:
             first = first + penalty
@@ -423,7 +417,6 @@ def as_prior(prior: PriorLike, *, ordered: bool = False) -> Prior:
 
 
 def prior_from(spec: Mapping[str, Any]) -> Prior:
-    """The prior that a file describes."""
     if "parts" in spec:
         return Sum(tuple(prior_from(part) for part in spec["parts"]))
     name = spec.get("name")

@@ -41,17 +41,14 @@ class Problem:
 
     @cached_property
     def M(self) -> Floats:
-        """The response matrix."""
         return np.asarray(self.A / self.A.sum(axis=1, keepdims=True))
 
     @cached_property
     def p_lab(self) -> Floats:
-        """Prevalences in the lab."""
         return np.asarray(self.F.sum(axis=1) / self.F.sum())
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """G, K, m."""
         return len(self.V), *self.F.shape
 
     @cached_property
@@ -65,7 +62,6 @@ class Problem:
         return self.V if self.outlying is None else self.V[~self.outlying]
 
     def whole(self) -> Problem:
-        """The field as one population."""
         return replace(
             self,
             V=self.total[None],
@@ -77,7 +73,6 @@ class Problem:
         )
 
     def take(self, rows: Ints) -> Problem:
-        """Some of the groups."""
         return replace(self, V=self.V[rows], together=None, outlying=None, F_typical=None)
 
 
@@ -165,7 +160,6 @@ class Squares:
     strength: float
 
     def value(self, p: Floats) -> Floats:
-        """One number per group."""
         return np.asarray(self.strength * (np.diff(p, axis=-1) ** 2).sum(axis=-1))
 
     def gradient(self, p: Floats) -> Floats:

@@ -114,7 +114,6 @@ class BinStep:
     weights: Floats  # (m, K)
 
     def of(self, rows: slice | NDArray[Any]) -> BinStep:
-        """The same for all groups."""
         return self
 
     def assign(self, scores: Floats) -> Ints:
@@ -125,7 +124,6 @@ class BinStep:
         return bins
 
     def at(self, bins: Ints) -> Step:
-        """Of rows in these bins."""
         return Step(1.0, self.weights[bins])
 
 
@@ -162,7 +160,6 @@ def _ratio(p: Floats, base: Floats) -> Floats:
 
 
 def safe_log(p: Floats) -> Floats:
-    """The logarithm, finite at zero."""
     return np.asarray(np.log(np.maximum(p, _TINY)))
 
 

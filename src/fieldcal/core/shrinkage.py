@@ -263,7 +263,6 @@ class Moments:
 
     @property
     def kappa(self) -> float:
-        """The geometric mean."""
         return float(np.exp(self.weights @ np.log(KAPPAS)))
 
 
@@ -366,7 +365,6 @@ def conditional_modes(M: Floats, V: Floats, alpha: Floats) -> Floats:
 
 
 def normalised(log: Floats) -> Floats:
-    """Probabilities from log weights."""
     with np.errstate(under="ignore"):
         w = np.exp(log - log.max())
         return np.asarray(w / w.sum())

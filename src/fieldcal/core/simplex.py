@@ -37,7 +37,6 @@ class TreeNodes:
 
     @property
     def m(self) -> int:
-        """The number of bins."""
         return sum(f < 0 for f in self.feature)
 
     def assign(self, proba: Floats) -> Ints:

@@ -80,7 +80,6 @@ class _Chunk:
         return _Chunk(self.M, self.V[rows], self.D[rows], self.s[rows], self.c)
 
     def mirrored(self) -> _Chunk:
-        """The classes in reverse order."""
         return _Chunk(self.M[::-1], self.V, self.D[:, ::-1], self.s, self.c[::-1])
 
 

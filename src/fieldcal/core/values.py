@@ -155,7 +155,6 @@ class Values(Partition):
 
     @property
     def m(self) -> int:
-        """The number of bins."""
         return len(self.bins)
 
     @property
@@ -165,7 +164,6 @@ class Values(Partition):
 
     @property
     def known(self) -> dict[Value, int]:
-        """The bin of every value."""
         return {value: j for j, values in enumerate(self.bins) for value in values}
 
     @property
@@ -215,11 +213,9 @@ class Values(Partition):
         return {j: names[text] for j, text in alone.items() if text in names}
 
     def assign(self, scores: Floats | Ints) -> Ints:
-        """The ids that `place` found, checked."""
         return Bins(self.m).assign(scores)
 
     def expression(self, backend: Backend, columns: Sequence[Expr]) -> Expr:
-        """The column of ids."""
         return columns[0]
 
     def labels(self, classes: Sequence[str]) -> list[str]:

@@ -89,7 +89,6 @@ def count_array(values: Any) -> NDArray[Any]:
 
 
 def float_array(values: Any) -> NDArray[np.float64]:
-    """A read-only array of finite floats."""
     array = _read_only(values).astype(np.float64)
     array.setflags(write=False)
     return array
@@ -179,7 +178,6 @@ def check_shapes(held: object, shapes: Mapping[str, tuple[int, ...]], where: str
 
 
 def sealed(values: Any) -> NDArray[Any]:
-    """The array, read-only."""
     array = np.asarray(values)
     array.setflags(write=False)
     return array

@@ -60,11 +60,9 @@ class ByDesign(ReadOnly[Design, Labelled]):
 
     @property
     def is_exact(self) -> bool:
-        """Whether all counts are integers."""
         return all(labelled.counts.dtype.kind == "i" for labelled in self.values())
 
     def same(self, other: ByDesign) -> bool:
-        """Whether both hold the same counts."""
         return self.keys() == other.keys() and all(self[design].same(other[design]) for design in self)
 
 
@@ -192,7 +190,6 @@ class Batch(Frozen):
 
     @property
     def labels(self) -> ByDesign:
-        """`labelled` as its own type."""
         return self.labelled  # type: ignore[return-value]
 
     def same(self, other: Batch) -> bool:

@@ -30,7 +30,6 @@ _NOTHING = 1e-12  # shares below this are not divided by
 
 
 def check_assume(assume: object) -> None:
-    """Refuse any other assumption."""
     check_options(assume=assume)
 
 

@@ -120,7 +120,6 @@ def applied_text(prev: Prevalence, rows: int) -> str:
 
 
 def applied_data(prev: Prevalence, rows: int | None) -> dict[str, Any]:
-    """The same for a script."""
     return {"rows": rows, "changed": not prev.untouched if rows is not None else None}
 
 
@@ -157,7 +156,6 @@ def field_parts(field: Field) -> list[RenderableType]:
 
 
 def estimate_lines(prev: Prevalence) -> list[str]:
-    """What an estimate rests on."""
     whence = "as given" if prev.trust.set_by_caller else "estimated"
     between = f", {prev.trust_between:.2f} of the differences between groups" if prev.field.grouped else ""
     prior = ", ".join(

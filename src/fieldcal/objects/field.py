@@ -435,7 +435,6 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def check_id(id: Any) -> None:
-    """Refuse invalid batch names."""
     if not isinstance(id, str):
         raise InputTypeError(f"A batch is named by a string, but got {id!r:.60}. Use str(…).")
     if not id or any("\ud800" <= c <= "\udfff" for c in id):  # a lone surrogate cannot be written

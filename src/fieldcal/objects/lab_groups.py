@@ -69,17 +69,14 @@ class Cells:
 
     @property
     def group(self) -> Ints:
-        """The position of each cell's group."""
         return np.asarray(self.at // (self.shape[0] * self.shape[1]))
 
     @property
     def of_class(self) -> Ints:
-        """The class of each cell."""
         return np.asarray(self.at // self.shape[1] % self.shape[0])
 
     @property
     def bin(self) -> Ints:
-        """The bin of each cell."""
         return np.asarray(self.at % self.shape[1])
 
     def moved(self, places: Ints) -> Cells:

@@ -64,7 +64,6 @@ class Classes(Frozen):
 
     @property
     def size(self) -> int:
-        """How many classes there are."""
         return len(self.labels)
 
     @property
@@ -147,12 +146,10 @@ class Intervals(Frozen):
 
     @property
     def size(self) -> int:
-        """How many intervals there are."""
         return len(self.points) + 1
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The intervals as text."""
         ends = [f"{x:.10g}" for x in self.points]
         if len(set(ends)) < len(set(self.points.tolist())):
             ends = [repr(float(x)) for x in self.points]
@@ -274,7 +271,6 @@ def place_of_class(classes: Keys, of: Hashable) -> int:
 
 
 def n_labels(y: Any) -> int:
-    """Number of labels."""
     try:
         return len(y)
     except TypeError:

@@ -37,7 +37,6 @@ class PriorPredictive(Frozen):
 
     @property
     def rarity(self) -> str:
-        """The p-value in words."""
         return "fewer than one in 1,000" if self.p_value < 1e-3 else f"{self.p_value:.1%}"
 
 
@@ -58,7 +57,6 @@ class FieldLabels(Frozen):
 
     @property
     def n(self) -> float:
-        """Number of labelled rows."""
         return sum(self.rows.values())
 
 
@@ -133,7 +131,6 @@ class FromModel(Frozen):
         return Trust(min(overall, 1.0), min(between, 1.0), before.set_by_caller, before.rehearsed)
 
     def summary(self) -> dict[str, Any]:
-        """Summary as plain data."""
         summary: dict[str, Any] = {
             "hypotheses": dict(zip(KINDS, self.weights.tolist(), strict=True)),
             "between": self.between,

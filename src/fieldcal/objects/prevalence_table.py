@@ -24,7 +24,6 @@ _SHOWN_LINES = 36  # group lines, if every class has one
 
 
 def title(prev: Prevalence) -> str:
-    """The title of the table."""
     rows = f"{float(np.sum(prev.n)):,.0f} rows"
     what = "Share" if prev.is_judged else "Prevalence"
     if not prev.field.grouped:

@@ -179,7 +179,6 @@ def together(table: NDArray[Any], at_most: int = SHOWN_BINS) -> Floats:
 
 
 def lab_title(lab: Lab, classes: str = "") -> str:
-    """A lab in one line."""
     if lab.design is not None:
         return (
             f"Lab: {lab.n:,} rows chosen {CHOSEN[lab.design]}, {len(lab.classes)} classes{classes}, {lab.n_bins} "
@@ -192,7 +191,6 @@ def lab_title(lab: Lab, classes: str = "") -> str:
 
 
 def bins_word(lab: Lab) -> str:
-    """ "values" or "bins"."""
     return "values" if lab.of_values else "bins"
 
 

@@ -72,7 +72,6 @@ def plain(ax: Axes, *, x: str, y: str = "", grid: str | None = None) -> None:
 
 
 def name_ticks(axis: Axis, places: Sequence[float], names: Sequence[str], **looks: Any) -> None:
-    """Fixed ticks with literal names."""
     axis.set_ticks(places, labels=names, **VERBATIM, **looks)
 
 
@@ -131,7 +130,6 @@ def turn_of(labels: Sequence[str]) -> int:
 
 
 def shortened(text: str, width: int) -> str:
-    """The text cut to this width."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
@@ -225,7 +223,6 @@ def numbers(values: ArrayLike) -> list[float | None]:
 
 
 def number(value: Any) -> float | None:
-    """A Python float, or None."""
     return float(value) if math.isfinite(value) else None
 
 

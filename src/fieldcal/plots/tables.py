@@ -398,6 +398,5 @@ def take(orders: Sequence[tuple[Ints, int]], limit: int) -> list[int]:
 
 
 def check_limit(limit: int) -> None:
-    """Refuse limits below one."""
     if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or limit < 1:
         raise InputError(f"limit must be a whole number of at least 1, but got {limit!r:.60}.")

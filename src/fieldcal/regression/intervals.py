@@ -103,7 +103,6 @@ def _without_empty(support: Intervals, y: Floats) -> Intervals:
 
 
 def given_support(edges: Any, atoms: Sequence[float]) -> Intervals:
-    """The support given by the caller."""
     cuts = as_array("intervals", edges).ravel()
     if np.isnan(cuts).any() or np.any(np.diff(cuts) <= 0):
         raise InputError(
@@ -320,5 +319,4 @@ class Transport:
         return slope(self.old, self.new, np.maximum(c, np.finfo(np.float64).tiny))
 
     def take(self, rows: Ints) -> Transport:
-        """The given rows."""
         return Transport(self.old[rows], self.new[rows])

@@ -97,7 +97,6 @@ class Form:
         return replace(self, values=np.maximum.accumulate(values, axis=1))
 
     def take(self, rows: Ints) -> Form:
-        """The given rows."""
         return replace(self, values=self.values[rows])
 
 
@@ -212,7 +211,6 @@ class Predictions(ABC):
         return np.sqrt(self.var())
 
     def moments(self) -> tuple[Floats, Floats]:
-        """Means and standard deviations."""
         return self.mean(), self.sd()
 
     def crps(self, y: ArrayLike) -> Floats:

@@ -47,12 +47,10 @@ class PredictedNumbers:
 
     @cached_property
     def coverage(self) -> dict[str, Any]:
-        """The table of `plots.coverage`."""
         return tables.coverage(self.before, self.after, self.y)
 
     @cached_property
     def pit(self) -> dict[str, Any]:
-        """The table of `plots.pit`."""
         return tables.pit(self.before, self.after, self.y)
 
     def covered(self, nominal: float) -> dict[str, float]:

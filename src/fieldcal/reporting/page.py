@@ -197,7 +197,6 @@ def report(
 
 
 def as_html(content: dict[str, Any], drawn: dict[str, list[Picture]]) -> str:
-    """The page."""
     script, sheet = _asset("page.js"), _asset("page.css")
     groups = content["groups"]
     return str(

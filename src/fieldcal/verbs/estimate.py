@@ -358,7 +358,6 @@ def _chosen(
 
 
 def check_progress(progress: Any) -> None:
-    """Refuse what cannot be called."""
     if progress is not None and not callable(progress):
         raise InputTypeError(f"progress must be a function of two numbers, but got {progress!r:.60}.")
 
@@ -403,7 +402,6 @@ def _trust(trust: Any, lab: Lab, problem: Problem, evidence: Evidence, shift: La
 
 
 def as_persistence(given: Any) -> float | None:
-    """None for "auto"."""
     if is_auto(given):
         return None
     if isinstance(given, bool) or not isinstance(given, (int, float, np.number)) or not 0 <= given <= 1:

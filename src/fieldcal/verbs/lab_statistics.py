@@ -52,7 +52,6 @@ class BinnedRows:
         return self.take(order), groups[order]
 
     def take(self, order: Ints) -> BinnedRows:
-        """The rows at these indices."""
         weight = None if self.weight is None else self.weight[order]
         return BinnedRows(self.proba[order], self.y[order], self.bins[order], weight)
 

@@ -284,7 +284,6 @@ class _Scene:
 
     @classmethod
     def of(cls, prev: Prevalence) -> _Scene:
-        """The whole field of an estimate."""
         return cls(prev.trust, moved=prev.overall_shift.shifted, grouped=False)
 
     def width(self, lab: Lab, p: Floats, n: float, level: float) -> Floats:

@@ -44,7 +44,6 @@ class MoreLabels:
 
 
 def checked_labels(labels: Any) -> tuple[int, ...]:
-    """Numbers of labels to plan for."""
     if not isinstance(labels, (list, tuple, np.ndarray)):
         raise InputTypeError(
             f"labels must be a list of whole numbers, such as [50, 100], but got {labels!r:.60}."
@@ -55,7 +54,6 @@ def checked_labels(labels: Any) -> tuple[int, ...]:
 
 
 def label_lines(more_labels: tuple[MoreLabels, ...]) -> Iterator[str]:
-    """A table of widths, for people."""
     if not more_labels:
         return
     groups = more_labels[0].group_width is not None
@@ -244,12 +242,10 @@ class _Outlook:
 
     @property
     def designs(self) -> tuple[Design, ...]:
-        """How further rows may be chosen."""
         return ("random",) if self.by_labels else ("random", "by_class")
 
     @property
     def rest(self) -> Floats:
-        """(G, m) rows without a label."""
         return np.asarray(np.maximum(self.V - self.known.sum(axis=1), 0.0))
 
     def after(self, n: float, design: Design, k: int) -> _Left:

@@ -88,7 +88,6 @@ class LabelShift:
 
     @property
     def moments(self) -> UnderLabelShift:
-        """Means and standard deviations."""
         assert self.each.summary is not None
         assert self.whole.summary is not None
         sd = self.each.summary.sd, self.whole.summary.sd[0]

@@ -242,11 +242,9 @@ class RowScores:
     bins: Ints | None = None  # (n,) the bin of each, if already computed
 
     def of(self, chosen: NDArray[Any]) -> RowScores:
-        """The chosen rows."""
         return RowScores(self.values[chosen], self.binary, None if self.bins is None else self.bins[chosen])
 
     def after(self, steps: Sequence[Step | BinStep]) -> Floats:
-        """New predictions after all steps."""
         values = self.values
         if not steps:
             return _copied(values)

@@ -193,7 +193,6 @@ class LabValues:
 
     @property
     def seen(self) -> dict[Value, int]:
-        """Labelled rows per category."""
         values = rows_of_values(self.columns)
         labelled = Counter(values[i] for i in self.rows)
         return {value: labelled[value] for value in set(values) if value is not None}

@@ -45,7 +45,6 @@ class Message(NamedTuple):
     remedy: str | dict[str, str] = ""
 
     def templates(self) -> Iterator[str]:
-        """All of them."""
         for words in (self.text, self.remedy):
             yield from [words] if isinstance(words, str) else words.values()
 
@@ -72,7 +71,6 @@ class Raised(NamedTuple):
 def raised(
     code: str, case: str = "", *, state: State | None = None, groups: Iterable[Any] = (), **values: Any
 ) -> Raised:
-    """What a rule found."""
     return Raised(code, values, case, state, tuple(groups))
 
 
@@ -105,7 +103,6 @@ def marked(finding: Finding, message: Message | None) -> str:
 
 
 def filled_in(template: str, values: Mapping[str, Any]) -> str:
-    """A template with its values."""
     return "".join(
         literal if name is None else literal + _value(name, spec or "", conversion, values)
         for literal, name, spec, conversion in Formatter().parse(template)
