@@ -25,7 +25,7 @@ QUESTIONS = {
 def judged(level):
     """The estimate for a question that deserves this verdict, and its field rows: proba, y, groups."""
     wanted, among = QUESTIONS[level]
-    captures = fieldcal.datasets.synthetic()
+    captures = fieldcal.datasets.portal()
     used = np.isin(captures.species, among) if among else np.ones(len(captures), dtype=bool)
     X = np.column_stack([captures.hindfoot_length, captures.weight])[used]
     y = np.where(np.isin(captures.species[used], wanted), "wanted", "other")
