@@ -44,6 +44,10 @@ def test_two_groups_are_compared_as_in_python_with_intervals_and_verdict(options
     told = call(f"contrast prevalence.json 'site 6' 'site 1' {options}").out
     assert str(wanted) in told
     assert "OK to use" in told
+    options = {name: value for name, value in given.items() if name in ("of", "level")}
+    margin = prev.break_even(contrast=("site 6", "site 1"), **options)
+    assert f"  break-even: {margin.text()}" in told.split("\n")
+    assert answer["break_even"]["rows"] == margin.rows[0]
 
 
 def test_shares_of_groups_add_up_to_their_contrast_at_every_level():
@@ -159,7 +163,14 @@ def test_plan_takes_all_that_python_takes(artefacts, call):
         ("field", ["A field", "2,400 rows", "columns of groups: site", "batches: none named"]),
         (
             "prevalence",
-            ["An estimate", "prior: pooled", "OK to use", "of the differences between groups", "3,000 rows"],
+            [
+                "An estimate",
+                "prior: pooled",
+                "Break-even: rows",
+                "OK to use",
+                "of the differences between groups",
+                "3,000 rows",
+            ],
         ),
     ],
 )

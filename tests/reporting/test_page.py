@@ -145,6 +145,9 @@ def test_the_data_for_the_script_are_those_of_the_estimate(many):
         np.testing.assert_allclose(
             np.array(data["classes"][0][name]) * data["step"], getattr(prev, name)[at, 1], atol=5.1e-6
         )
+    break_even = np.array(data["classes"][0]["break_even"]) * data["step"]
+    np.testing.assert_allclose(break_even, prev.break_even().rows[at], atol=5.1e-6)
+    assert page.words().count("Break-even:") == 1
 
 
 def test_without_a_script_the_first_lines_are_there_and_the_page_says_how_many(many):

@@ -118,8 +118,13 @@ class _Asked:
             f"  {kind}, {names[0]} against {names[1]}: {found}",
             f"  {names[0]} has the larger share with probability {found.probability:.3f}",
         ]
+        data = {}
+        if self.prev.lab.outcome.kind == "classes":
+            margin = self.prev.break_even(contrast=(a, b), of=self.of, level=self.level)
+            lines.append(f"  break-even: {margin.text()}")
+            data = {"break_even": {name: column[0] for name, column in margin.to_dict().items()}}
         groups = [{"group": _plain(g), **s.to_dict()} for g, s in zip((a, b), shares, strict=True)]
-        return {"kind": kind, "groups": groups, "contrast": found.to_dict()}, list(lines)
+        return {"kind": kind, "groups": groups, "contrast": found.to_dict(), **data}, list(lines)
 
     def all_of_them(self, reference: str | None, errors: float) -> Answer:
         """Every two groups, or all against one."""

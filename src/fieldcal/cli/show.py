@@ -44,7 +44,8 @@ def show(settings: Settings, artefact: Path) -> None:
 
 def _estimate(prev: Prevalence) -> tuple[dict[str, Any], list[RenderableType]]:
     """An estimate for scripts, and for people."""
-    from fieldcal.objects import describe
+    from fieldcal.objects import break_even, describe
+    from fieldcal.objects.prevalence_table import shown_class
 
     decisions, sheet = describe.performance(prev, all_in="the output of --json")
     data = {
@@ -59,4 +60,6 @@ def _estimate(prev: Prevalence) -> tuple[dict[str, Any], list[RenderableType]]:
     head = "An estimate: the share of each class in the field, from a lab and a field"
     protected = f"protected groups: {'yes: applied with --acknowledge only' if prev.protected else 'no'}"
     lines = [*describe.estimate_lines(prev), protected, str(prev.lab).partition("\n")[0], str(prev.field)]
-    return data, [head, *out.table(prev), *lines, "", *sheet, *out.verdict(prev.verdict), ""]
+    margins = break_even.sheet(prev, shown_class(prev))
+    more = [] if margins is None else ["", *margins.parts()]
+    return data, [head, *out.table(prev), *lines, *more, "", *sheet, *out.verdict(prev.verdict), ""]

@@ -63,6 +63,10 @@ class Policy:
     #: Cross-validation supports corrections up to this many times the size that it has seen. (12)
     rehearsed_reach: float = 2.0
 
+    #: The break-even of a conclusion from which it is likely to be right although label shift holds only roughly: of
+    #: 652 such conclusions on real files 98 % were right, of 1,013 between .02 and .05 95 %, of the rest 81 %. (26)
+    break_even: float = 0.05
+
     # Hypotheses about the whole field ---------------------------------------------------------------------
     #: Label shift has at least this probability in intervals, where the field shifted. So has the lab's calibration
     #: error in groups that the lab never saw; and of differences between groups this share is expected to be label

@@ -18,7 +18,7 @@ from fieldcal.core.priors import Prior
 from fieldcal.core.reweight import Step, steps_of
 from fieldcal.core.trust import Trust
 from fieldcal.errors import InputError, InputTypeError, option
-from fieldcal.objects import derived, group_keys, performance, prevalence_table, show
+from fieldcal.objects import break_even, derived, group_keys, performance, prevalence_table, show
 from fieldcal.objects.artefact import (
     LARGEST,
     Artefact,
@@ -28,6 +28,7 @@ from fieldcal.objects.artefact import (
     check_shapes,
     record,
 )
+from fieldcal.objects.break_even import BreakEven
 from fieldcal.objects.derived import Assume, Comparison, Interval, Pairs, Ranking, check_assume
 from fieldcal.objects.field import Field
 from fieldcal.objects.judged import Judged, step_to_shares
@@ -83,7 +84,7 @@ class Prevalence(Artefact):
     >>> sorted(prev.performance())
     ['count', 'precision', 'recall']
     >>> prev.to_frame("polars").shape, prev.to_frame("polars", wide=True).shape
-    ((6, 14), (3, 18))
+    ((6, 16), (3, 22))
     >>> print(prev[0][1])
     0.107 (90% interval 0.085 to 0.128; verdict: use with care)
     """
@@ -401,6 +402,47 @@ class Prevalence(Artefact):
         """The probability of each group to have the highest prevalence of a class; arguments as in `contrast`."""
         return derived.ranking(self, of=of, assume=assume, pairs=pairs)
 
+    def break_even(
+        self,
+        *,
+        share_above: float | None = None,
+        share_below: float | None = None,
+        group: Hashable = ...,
+        contrast: tuple[Hashable, Hashable] | None = None,
+        of: Hashable = None,
+        level: float | None = None,
+    ) -> BreakEven:
+        """The share of rows that must be scored differently than in the lab before a conclusion can be wrong.
+
+        By default the conclusions are that the share of every group, and of the whole field, is above or below that of
+        the lab, and that of every group above or below that of the whole field, as the estimate is. For categories only
+        the latter.
+
+        Parameters
+        ----------
+        share_above, share_below : the conclusion that the share is above, or below, this number
+        group : one group; by default all of them and the whole field
+        contrast : the conclusion that the share is above (below) in the first of these two groups
+        of : class, by default the last
+        level : probability content of the interval whose lower end is the lower bound, by default that of the estimate
+
+        Examples
+        --------
+        >>> import fieldcal
+        >>> prev = fieldcal.datasets.example().prev
+        >>> prev.break_even(group=1, share_above=0.3).rows.round(2).tolist()
+        [0.2]
+        """
+        return break_even.break_even(
+            self,
+            share_above=share_above,
+            share_below=share_below,
+            group=group,
+            contrast=contrast,
+            of=of,
+            level=level,
+        )
+
     def poststratify(
         self, totals: Any, *, of: Hashable = None, assume: Assume = "trust", level: float | None = None
     ) -> Interval:
@@ -450,9 +492,10 @@ class Prevalence(Artefact):
         """One row per class of the whole field, then one per group and class, as a table of pandas, polars or pyarrow.
 
         Columns: scope ("whole" or "group"), group (null for the whole field; one per part of the key if keys are
-        tuples), class, n, mean_prediction, urc (the estimate under label shift), estimate, lower, upper,
-        trust_between, trust_overall, lab_labels and field_labels (labelled rows of the group behind the estimate),
-        status. A field without groups has rows of the whole field only. The backend is by default the first that is
+        tuples), class, n, mean_prediction, urc (the estimate under label shift), estimate, lower, upper, break_even and
+        break_even_lower (of the share being above or below that in the lab, see `break_even`), trust_between,
+        trust_overall, lab_labels and field_labels (labelled rows of the group behind the estimate), status. A field
+        without groups has rows of the whole field only. The backend is by default the first that is
         installed. With ``wide=True`` a group has one row, and shares have a column for each class,
         ``estimate_<class>``. Of a field with windows, rows of every window follow, with window_start and window_end
         (null for the whole time), and filtered, the estimate from the windows up to each.

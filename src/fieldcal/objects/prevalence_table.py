@@ -10,7 +10,7 @@ import numpy as np
 
 from fieldcal.core.values import Values
 from fieldcal.errors import MissingExtraError
-from fieldcal.objects import group_keys, show
+from fieldcal.objects import break_even, group_keys, show
 from fieldcal.options import check_choice
 from fieldcal.types import Keys
 
@@ -201,7 +201,8 @@ def _in_one_cell(key: Hashable) -> Any:
 
 
 _LIBRARIES = ("pandas", "polars", "pyarrow")
-_BY_CLASS = ("mean_prediction", "urc", "estimate", "lower", "upper")
+_SHARES = ("mean_prediction", "urc", "estimate", "lower", "upper")
+_BY_CLASS = (*_SHARES, "break_even", "break_even_lower")
 
 
 def columns(prev: Prevalence) -> dict[str, list[Any]]:
@@ -213,10 +214,13 @@ def columns(prev: Prevalence) -> dict[str, list[Any]]:
         table[name] = [None] * K + [key for key in keys for _ in range(K)]
     table["class"] = list(prev.classes) * (G + 1)
     table["n"] = np.repeat([np.sum(prev.n), *prev.n[:G]], K).tolist()
-    for name in _BY_CLASS:
+    for name in _SHARES:
         whole, each = getattr(prev.whole, name), getattr(prev, name)
         known = whole is not None and each is not None
         table[name] = np.vstack([whole, each[:G]]).ravel().tolist() if known else [None] * (K * (G + 1))
+    for name, found in break_even.against_lab(prev).items():
+        cells = np.vstack([found[-1], found[:G]]).ravel().tolist()
+        table[name] = [None if x != x else x for x in cells]
     table["trust_between"] = [prev.trust_between] * (K * (G + 1))
     table["trust_overall"] = [prev.trust_overall] * (K * (G + 1))
     of_lab = None if prev.by_model is None else prev.by_model.lab_rows

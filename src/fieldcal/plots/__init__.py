@@ -10,6 +10,7 @@ warning by matplotlib; ``with fieldcal.plots.quiet(): …`` suppresses it.
 from fieldcal.plots import tables as tables
 from fieldcal.plots.draw import (
     bins,
+    breakdown,
     changes,
     coverage,
     curve,
@@ -26,6 +27,7 @@ from fieldcal.plots.style import quiet
 
 __all__ = [
     "bins",
+    "breakdown",
     "changes",
     "coverage",
     "curve",

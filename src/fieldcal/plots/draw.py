@@ -9,6 +9,7 @@ import numpy as np
 
 from fieldcal.objects import Lab, Prevalence, show
 from fieldcal.plots import style, tables
+from fieldcal.plots.draw_break_even import breakdown
 from fieldcal.plots.draw_evaluation import coverage, pit, reliability, reliability_of
 from fieldcal.plots.draw_forest import forest
 from fieldcal.plots.style import (
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bins",
+    "breakdown",
     "changes",
     "coverage",
     "curve",

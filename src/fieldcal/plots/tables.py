@@ -15,7 +15,7 @@ import numpy as np
 from fieldcal.core.hypotheses import KINDS
 from fieldcal.core.reweight import BinStep, Step, taken
 from fieldcal.errors import InputError, option
-from fieldcal.objects import Lab, Prevalence
+from fieldcal.objects import Lab, Prevalence, break_even
 from fieldcal.objects.outcome import place_of_class
 from fieldcal.objects.prevalence_parts import HYPOTHESES
 from fieldcal.objects.prevalence_table import shown_class
@@ -27,6 +27,7 @@ from fieldcal.types import Floats, Ints
 __all__ = [
     "bin_labels",
     "bins",
+    "breakdown",
     "changes",
     "coverage",
     "curve",
@@ -47,6 +48,8 @@ _BARS = 30  # of changes, at most
 _NARROW = 0.005  # smallest half-width of the axis of changes
 _SAME = 1e-9  # smaller changes are rounding errors
 _FLOOR = 1e-12  # smallest prediction whose odds are drawn
+_CHANGED = 0.3  # most rows that are scored differently, and the steps to there
+_STEPS = 25
 
 
 def focus(prev: Prevalence, of: Hashable = None) -> int:
@@ -204,6 +207,36 @@ def bins(prev: Prevalence, *, group: Hashable = ...) -> Table:
         "effect": number(effect),
         "p_value": number(p_value),
         "df": int(fit.df),
+    }
+
+
+def breakdown(prev: Prevalence, *, of: Hashable = None, group: Hashable = ...) -> Table:
+    """Possible shares of a class by rows scored differently than in the lab. By default in the whole field."""
+    k = focus(prev, of)
+    held, at = (prev.whole, k) if group is ... else (prev, (prev.row_of(group), k))
+    changes = np.linspace(0.0, _CHANGED, _STEPS)
+    bounds = break_even.breakdown(prev, group, k, np.append(changes, break_even.CHANGES))
+    reference = break_even.reference_of(prev.lab)
+    margin = break_even.against_lab_of(prev, group, k)
+    return {
+        "class": short_names(prev.classes)[k],
+        "group": None if group is ... else short_names([group])[0],
+        "level": prev.level,
+        "estimate": number(held.estimate[at]),
+        "interval": [None if end is None else number(end[at]) for end in (held.lower, held.upper)],
+        "lab": None if prev.is_judged else float(prev.lab.p_lab[k]),
+        "changes": numbers(changes),
+        "lower": numbers(bounds[:_STEPS, 0]),
+        "upper": numbers(bounds[:_STEPS, 1]),
+        "breakdown": [
+            {"change": change, "lower": number(low), "upper": number(high)}
+            for change, (low, high) in zip(break_even.CHANGES, bounds[_STEPS:], strict=True)
+        ],
+        "break_even": None if margin is None else float(margin.rows[0]),
+        "words": None if margin is None else margin.text(),
+        "reference": reference.quantiles(),
+        "reference_names": ["1 in 10", "half", "9 in 10"],
+        "reference_groups": reference.groups,
     }
 
 

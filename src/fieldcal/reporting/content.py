@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from fieldcal.objects import Prevalence, group_keys, show
+from fieldcal.core.policy import POLICY
+from fieldcal.objects import Prevalence, break_even, group_keys, show
 from fieldcal.objects.derived import Pairs
 from fieldcal.plots import tables
 from fieldcal.reporting import judges
@@ -65,6 +66,7 @@ _FINDINGS_OVERALL = (
     *("shift_explained", "shift_believed"),
     *("labels_unmoved", "labels_undecided"),
     *("labels_say_label_shift", "labels_say_same", "labels_say_other"),
+    "break_even",
 )
 
 #: Findings on the shift of the whole field that labels would settle.
@@ -263,6 +265,13 @@ def _changes_by_group(prev: Prevalence, k: int) -> list[str]:
             f"In {number_or_none(int(outside.sum()))} of them{rows} the mean prediction lies outside the "
             f"{prev.level:.0%} interval of the estimate."
         )
+    margin = break_even.against_lab(prev)["break_even"][:-1, k]
+    if not np.isnan(margin).all():
+        sentences.append(
+            f"In {int((margin >= POLICY.break_even).sum()):,} of {len(n):,} groups the share of "
+            f"{shown_name(prev.classes[k])} is above or below the lab's unless {POLICY.break_even:.0%} of rows or more "
+            "are scored differently than in the lab."
+        )
     g = int(np.argmax(n * np.abs(change)))
     sentences.append(
         f"The correction affects most rows in group {shown_name(prev.groups[g])} ({show.amount(n[g])} rows): "
@@ -347,6 +356,7 @@ def _figure_tables(prev: Prevalence, k: int, evaluation: Evaluation | None) -> d
     numbers = None if evaluation is None else evaluation.numbers
     return {
         "trust": tables.trust(lab, used=prev.trust_between) if rehearsed else None,
+        "breakdown": tables.breakdown(prev, of=of) if _outcome(prev) == "class" else None,
         "explanations": None if prev.labels is None else tables.explanations(prev),
         "forest": tables.forest(prev, of=of, truth=None if evaluation is None else evaluation.truth),
         "changes": tables.changes(prev, of=of) if grouped and prev.steps else None,

@@ -66,6 +66,7 @@ def pictures(content: dict[str, Any]) -> dict[str, list[Picture]]:
     figures = content["figures"]
     one = {
         "trust": _trust,
+        "breakdown": _breakdown,
         "explanations": _explanations,
         "forest": _forest,
         "changes": _changes,
@@ -109,6 +110,18 @@ def _trust(table: Table) -> Picture:
     points = zip(table["trust"], table["change"], table["se"], strict=True)
     rows = ((f"{t:.2f}", f"{round(c, 4) + 0.0:+.4f}", f"{s:.4f}") for t, c, s in points)
     return _picture("trust", table, caption, ("trust", "change of log loss", "standard error"), rows)
+
+
+def _breakdown(table: Table) -> Picture:
+    groups = table["reference_groups"]
+    caption = (
+        f"Which shares of {table['class']} in the whole field are possible if some rows are scored differently than "
+        "rows of their class in the lab, beyond those that no share explains. Ticks: violations that one, five and "
+        f"nine of ten {groups} stay below, measured with labels."
+    )
+    points = zip(table["changes"], table["lower"], table["upper"], strict=True)
+    rows = ((f"{change:.1%}", f"{low:.1%}", f"{high:.1%}") for change, low, high in points)
+    return _picture("breakdown", table, caption, ("scored differently", "share at least", "at most"), rows)
 
 
 def _explanations(table: Table) -> Picture:

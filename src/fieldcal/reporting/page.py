@@ -48,7 +48,7 @@ STATES = {
 }
 
 _FRAME_HEIGHT = 800  # of the page in a notebook, in pixels
-_NUMBERS = ("mean_prediction", "estimate", "lower", "upper", "truth")
+_NUMBERS = ("mean_prediction", "estimate", "lower", "upper", "truth", "break_even")
 #: What Markdown, or HTML inside it, would read as something other than itself.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&@])")
 
@@ -359,6 +359,7 @@ def _line(given: dict[str, Any]) -> dict[str, Any]:
         "interval": "" if steps["lower"] is None else " – ".join(ends),
         "change": _points(after - before),
         "labels": _share(steps["truth"]),
+        "breaks_even": _share(steps["break_even"]),
         "misfit": f"{math.floor(100 * round(given['effect'], 3) + 0.5) / 100:.2f}",
     }
 

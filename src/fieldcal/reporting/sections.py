@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldcal.objects import Prevalence, group_keys, show
+from fieldcal.objects import Prevalence, break_even, group_keys, show
 from fieldcal.objects.verdict import WORDS
 from fieldcal.reporting.evaluation import Evaluation
 from fieldcal.types import Floats
@@ -72,9 +72,9 @@ def table_of_groups(prev: Prevalence, k: int, evaluation: Evaluation | None) -> 
     First come the lines that most rows depend on: for which the estimate moves most rows from class to class, which is
     so where a group is large or far off. Of values, the highest shares come first.
     """
-    truth = None if evaluation is None else evaluation.truth
+    more = {"truth": None if evaluation is None else evaluation.truth, "break_even": _break_evens(prev)}
     if not prev.field.grouped:
-        return _table_of_classes(prev, truth)
+        return _table_of_classes(prev, more)
     G, K = prev.estimate.shape
     shown = [k] if K == 2 or G * K > MOST_CELLS else [k, *(j for j in range(K) if j != k)]
     change = np.abs(prev.estimate - prev.mean_prediction)
@@ -92,15 +92,21 @@ def table_of_groups(prev: Prevalence, k: int, evaluation: Evaluation | None) -> 
         "labelled": None if labelled is None else labelled[order].sum(axis=1).tolist(),
         "status": [prev.status[g] for g in order],
         "classes": [
-            {"class": shown_name(prev.classes[j]), **_columns_of_class(prev, truth, (order, j))}
-            for j in shown
+            {"class": shown_name(prev.classes[j]), **_columns_of_class(prev, more, (order, j))} for j in shown
         ],
-        "whole": _whole_line(prev, shown, None if evaluation is None else evaluation.share()),
+        "whole": _whole_line(
+            prev,
+            shown,
+            {
+                "truth": None if evaluation is None else evaluation.share(),
+                "break_even": None if more["break_even"] is None else more["break_even"][-1],
+            },
+        ),
         "left_out": K - len(shown) if K > 2 else 0,
     }
 
 
-def _whole_line(prev: Prevalence, shown: list[int], truth: Floats | None) -> dict[str, Any]:
+def _whole_line(prev: Prevalence, shown: list[int], more: dict[str, Floats | None]) -> dict[str, Any]:
     """The whole field, in the columns that groups have: one cell for each."""
     columns = {name: getattr(prev.whole, name) for name in _COLUMNS}
     labelled = labelled_rows_of(prev)
@@ -111,13 +117,13 @@ def _whole_line(prev: Prevalence, shown: list[int], truth: Floats | None) -> dic
         "labelled": None if labelled is None else float(labelled.sum()),
         "status": "",
         "classes": [
-            {name: None if p is None else float(p[j]) for name, p in {**columns, "truth": truth}.items()}
+            {name: None if p is None else float(p[j]) for name, p in {**columns, **more}.items()}
             for j in shown
         ],
     }
 
 
-def _table_of_classes(prev: Prevalence, truth: Floats | None) -> dict[str, Any]:
+def _table_of_classes(prev: Prevalence, more: dict[str, Floats | None]) -> dict[str, Any]:
     order = np.argsort(-np.abs(prev.estimate[0] - prev.mean_prediction[0]), kind="stable")
     K, labelled = len(order), labelled_rows_of(prev)
     return {
@@ -127,7 +133,7 @@ def _table_of_classes(prev: Prevalence, truth: Floats | None) -> dict[str, Any]:
         "effect": np.repeat(prev.fit.effect, K).tolist(),
         "labelled": None if labelled is None else labelled[0, order].tolist(),
         "status": [prev.status[0]] * K,
-        "classes": [{"class": "", **_columns_of_class(prev, truth, (0, order))}],
+        "classes": [{"class": "", **_columns_of_class(prev, more, (0, order))}],
         "whole": None,
         "left_out": 0,
     }
@@ -143,13 +149,19 @@ def labelled_rows_of(prev: Prevalence) -> Floats | None:
     return rows
 
 
-def _columns_of_class(prev: Prevalence, truth: Floats | None, at: Any) -> dict[str, Any]:
+def _columns_of_class(prev: Prevalence, more: dict[str, Floats | None], at: Any) -> dict[str, Any]:
     """The numbers of one class; ``at`` says which cells of the (G, K) tables. JSON has no NaN."""
     columns = {name: getattr(prev, name) for name in _COLUMNS}
     return {
         name: None if table is None else [None if v != v else v for v in table[at].tolist()]
-        for name, table in {**columns, "truth": truth}.items()
+        for name, table in {**columns, **more}.items()
     }
+
+
+def _break_evens(prev: Prevalence) -> Floats | None:
+    """Break-even against the lab's share, (G + 1, K), with the whole field last; None where there is none."""
+    table = break_even.against_lab(prev)["break_even"]
+    return None if np.isnan(table).all() else table
 
 
 def _distinct(names: list[str]) -> list[str]:

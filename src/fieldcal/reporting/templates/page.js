@@ -31,7 +31,7 @@
   const labels = heads.map((head) => (head.dataset.key ? head.textContent : "")), first = Number(table.dataset.first);
   const search = by("search"), status = by("status"), which = by("class");
   const folded = data.names.map((name) => name.toLowerCase());
-  const total = folded.length, numbers = ["mean_prediction", "estimate", "lower", "upper", "truth"];
+  const total = folded.length, numbers = ["mean_prediction", "estimate", "lower", "upper", "truth", "break_even"];
   // The whole field is beyond the last group in every column, and above all of them in the table.
   const pinned = data.whole === null ? [] : [total];
   for (const i of pinned) {
@@ -62,6 +62,7 @@
     lower: (i) => (chosen.lower === null ? 0 : chosen.upper[i] - chosen.lower[i]),
     change: (i) => chosen.estimate[i] - chosen.mean_prediction[i],
     truth: (i) => (chosen.truth[i] === null ? -1 : chosen.truth[i]),
+    break_even: (i) => (chosen.break_even[i] === null ? -1 : chosen.break_even[i]),
     effect: (i) => data.effect[i],
     labelled: (i) => data.labelled[i],
     status: (i) => data.status[i],
@@ -105,6 +106,7 @@
     cell(row, chosen.lower === null ? "" : `${percent(chosen.lower[i])} – ${percent(chosen.upper[i])}`);
     strip(cell(row, ""), i);
     cell(row, points(chosen.estimate[i] - chosen.mean_prediction[i]));
+    if (chosen.break_even !== null) cell(row, percent(chosen.break_even[i]));
     if (chosen.truth !== null) cell(row, percent(chosen.truth[i]));
     if (further) cell(row, further(i));
     cell(row, worded(data.status[i]));

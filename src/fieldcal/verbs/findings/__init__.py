@@ -65,6 +65,7 @@ FIELD: list[Callable[[Context], Raised | None]] = [
     shift.not_rehearsed,
     shift.one_population,
     shift.shift,
+    shift.break_even,
     shift.contradicted,
     shift.random_sample,
     shift.among_the_rows,

@@ -8,6 +8,7 @@ from fieldcal.verbs.findings.wording import (
     CARE_OR_WORSE,
     DO_NOT_USE,
     OK,
+    OK_OR_ASK,
     OK_OR_CARE,
     Message,
 )
@@ -149,6 +150,12 @@ LABEL_SHIFT: dict[str, dict[str, Message]] = {
         "labels_say_other": CARE(
             "{n:amount} labelled rows support neither label shift nor unchanged predictions (probability of neither "
             "{weight:.2f}): the estimate rests on the labels."),
+    },
+    "How wrong may label shift be before the conclusion about the whole field changes?": {
+        "break_even": OK_OR_ASK(
+            "That the share of {name:name} is {above:above|below} the lab's {lab:.1%} holds unless {change:.1%} of "
+            "rows are scored differently than in the lab (at least {lower:.1%}, given the noise); in {tenths} of 10 "
+            "{reference} fewer are."),
     },
 }
 

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from fieldcal.core import break_even as core
 from fieldcal.core.goodness_of_fit import ShiftExplained
 from fieldcal.core.hypotheses import KINDS, Kind
 from fieldcal.core.policy import POLICY
 from fieldcal.core.trust import correction_size
+from fieldcal.objects.break_even import reference_of
 from fieldcal.objects.prevalence_parts import FieldLabels, PriorPredictive
 from fieldcal.verbs.findings.context import Context
 from fieldcal.verbs.findings.wording import Raised, raised
@@ -273,6 +275,37 @@ def scores_hold(context: Context) -> Raised | None:
     if labels.changed < POLICY.sure:
         return raised("scores_hold")
     return raised("scores_off", change=labels.change, changed=labels.changed)
+
+
+def break_even(context: Context) -> Raised | None:
+    """How wrong label shift may be before the whole field's share is no longer above (below) that of the lab."""
+    lab, whole = context.lab, context.whole
+    v = np.asarray(context.field.V, dtype=np.float64).sum(axis=0)
+    if whole is None or lab.outcome.kind == "intervals" or not v.sum():
+        return None
+    K = len(lab.classes)
+    k = 1 if K == 2 else int(np.abs(whole.estimate - lab.p_lab).argmax())
+    c, above = lab.p_lab[[k]], whole.estimate[[k]] >= lab.p_lab[k]
+    rows = v.sum() if context.V is None else context.V.sum()
+    V, best = v[None] / v.sum(), core.closest(v[None] / v.sum(), lab.M)
+    flip = core.flip(V, lab.M, k, c, above, best)
+    change = float(flip.change[0] - best.change[0])
+    noise = core.standard_error(flip, V, np.array([rows]), lab.A)
+    lower = float(core.lower_end(np.array([change]), noise, 2 * POLICY.sure - 1)[0])
+    if lower <= 0:
+        return None
+    reference = reference_of(lab)
+    return raised(
+        "break_even",
+        state="ok" if change >= POLICY.break_even else "ask",
+        name=lab.classes[k],
+        above=above[0],
+        lab=float(c[0]),
+        change=change,
+        lower=lower,
+        tenths=reference.tenths(change),
+        reference=reference.groups,
+    )
 
 
 def settled(context: Context, found: Raised) -> Raised:
