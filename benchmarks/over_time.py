@@ -1,10 +1,15 @@
-"""Shares over windows: ``python benchmarks/over_time.py [simulated | real FOLDER… | speed] [--replicas N]``
+"""Shares over windows: ``python benchmarks/over_time.py [simulated | real FOLDER… | speed | alarms] [--replicas N]``
 
 simulated  Walks, jumps, seasons, standstill and no persistence at all; a lab of 2,000 rows (two classes) or 400 rows a
            class (five), under label shift, with ``trust=1``: mean absolute error of the filtered and of the smoothed
            share over that of separate windows, which is today's pooled estimate with each window of a group as a group
            of its own, and coverage of the 90 % intervals of smoothed shares, the noise of M included.
 real       Score files whose groups are years or months, in that order: 80 field rows a window, defaults.
+alarms     Trajectories of 52 windows of scores, 100 rows each, with and without a step of one and two widths of the
+           90 % interval of a window in one group: share of trajectories with a false alarm, and windows until the step
+           is found. Beside it EWMA (.2, 3 sd) and CUSUM (.5, 5 sd) on the mean prediction, and two rules of drift
+           monitors on each window: Kolmogorov–Smirnov with p < .05 (Evidently below 1,000 rows) and the mean prediction
+           outside 3 sd (NannyML's default thresholds), all against the first ten windows. Then 20 broken sites of 500.
 speed      1,000 groups × 365 windows, and a quarter of either.
 """
 
@@ -28,7 +33,7 @@ if __name__ == "__main__":
 
 import numpy as np
 from scipy.special import softmax
-from scipy.stats import norm
+from scipy.stats import ks_2samp, norm
 
 import fieldcal
 from fieldcal.objects.field import Field
@@ -123,7 +128,7 @@ def real(folders: Iterable[str], replicas: int) -> None:
         if data.proba.shape[1] > 2 or len(names) < 6:
             continue
         truth, found = np.array([data.y[data.groups == name].mean() for name in names]), []
-        lab = fieldcal.learn(data.proba_lab[:, 1], data.y_lab, groups=data.groups_lab, classes=[0, 1])
+        lab = fieldcal.learn(data.proba_lab[:, 1], data.y_lab, classes=[0, 1])
         for replica in range(replicas):
             rng = np.random.default_rng(replica)
             rows = np.concatenate(
@@ -160,11 +165,100 @@ def speed() -> None:
         )
 
 
+def scores(share: np.ndarray, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and probabilities (…, n) of rows whose second class has these shares."""
+    y = rng.random((*share.shape, n)) < share[..., None]
+    x = rng.normal(size=y.shape) + 1.5 * y
+    return y, 1 / (1 + np.exp(-(1.5 * x - 1.125)))
+
+
+def rules(s: np.ndarray) -> dict[str, np.ndarray]:
+    """(G, T) alarms of other rules on predictions (G, T, n), against the first ten windows."""
+    mean = s.mean(axis=2)
+    reference, sd = mean[:, :10].mean(axis=1, keepdims=True), mean[:, :10].std(axis=1, ddof=1, keepdims=True)
+    z, later = (mean - reference) / sd, np.arange(T) >= 10
+    ewma, up, down = np.zeros_like(z), np.zeros_like(z), np.zeros_like(z)
+    for t in range(10, T):
+        ewma[:, t] = 0.8 * ewma[:, t - 1] + 0.2 * z[:, t]
+        up[:, t] = np.maximum(up[:, t - 1] + z[:, t] - 0.5, 0)
+        down[:, t] = np.maximum(down[:, t - 1] - z[:, t] - 0.5, 0)
+    first = s[:, :10].reshape(len(s), -1)
+    ks = np.array(
+        [[ks_2samp(window, own).pvalue for window in windows] for windows, own in zip(s, first, strict=True)]
+    )
+    return {
+        "EWMA": later & (np.abs(ewma) > 3 * np.sqrt(0.2 / 1.8)),
+        "CUSUM": later & (np.maximum(up, down) > 5),
+        "KS, p < .05": later & (ks < 0.05),
+        "mean, 3 sd": later & (np.abs(z) > 3),
+    }
+
+
+def ours(lab: fieldcal.Lab, s: np.ndarray) -> np.ndarray:
+    """(G, T) alarms of a changed share in the groups."""
+    G, _, n = s.shape
+    group, window = (x.repeat(n) for x in np.divmod(np.arange(G * T), T))
+    days = np.datetime64("2026-01-05") + 7 * window.astype("timedelta64[D]")
+    names = group if G > 1 else None
+    over = fieldcal.estimate(
+        lab, fieldcal.count(lab, s.ravel(), groups=names, time=days, every="1w")
+    ).over_time
+    found = np.zeros((G, T), dtype=bool)
+    for alarm in over.alarms(rate=0.05).of("share"):
+        if alarm.group is not None or G == 1:
+            found[alarm.group or 0, over.place(alarm.window)] = True
+    return found
+
+
+def alarms(replicas: int) -> None:
+    rng = np.random.default_rng(0)
+    y, s = scores(np.full((1,), 0.3), 4000, rng)
+    lab = fieldcal.learn(s[0], y[0].astype(int))
+    one = fieldcal.estimate(lab, fieldcal.count(lab, scores(np.array([0.2]), 100, rng)[1][0]), trust=1)
+    width = float(one.upper[0, 1] - one.lower[0, 1])
+    print(
+        f"width of a window's interval: {width:.3f}; rate .05; {'':8} false alarms, median delay (share found)"
+    )
+    for G in (1, 200):
+        for widths in (0, 1, 2):
+            found: dict[str, list[tuple[bool, float]]] = {}
+            for replica in range(replicas if G == 1 else max(2, replicas // 10)):
+                rng = np.random.default_rng([G, widths, replica])
+                share = np.full((G, T), 0.2)
+                share[0, 26:] += widths * width
+                _, s = scores(share, 100, rng)
+                for name, raised in {"fieldcal": ours(lab, s), **rules(s)}.items():
+                    step = raised[0, 26:] if widths else np.zeros(1, dtype=bool)
+                    others = np.concatenate([raised[1:].ravel(), raised[0, : 26 if widths else T]])
+                    found.setdefault(name, []).append(
+                        (others.any(), step.argmax() + 1 if step.any() else np.inf)
+                    )
+            for name, runs in found.items():
+                delay = np.array([d for _, d in runs])
+                at = f"{np.median(delay):.0f} ({np.isfinite(delay).mean():.2f})" if widths else ""
+                print(
+                    f"{G:4} groups, step {widths} widths, {name:12} {np.mean([f for f, _ in runs]):.2f}  {at}",
+                    flush=True,
+                )
+    rng = np.random.default_rng(1)
+    _, s = scores(np.full((500, 12), 0.3), 100, rng)
+    s[:20, 6:] = 0.45
+    group, window = (x.repeat(100) for x in np.divmod(np.arange(6000), 12))
+    days = np.datetime64("2026-01-05") + 7 * window.astype("timedelta64[D]")
+    over = fieldcal.estimate(
+        lab, fieldcal.count(lab, s.ravel(), groups=group, time=days, every="1w")
+    ).over_time
+    sites = {a.group for a in over.alarms().of("assumption") if a.group is not None}
+    print(
+        f"20 broken of 500 sites: {sum(g < 20 for g in sites)} found, {sum(g >= 20 for g in sites)} of 480 others"
+    )
+
+
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("part", choices=("simulated", "real", "speed"))
+    parser.add_argument("part", choices=("simulated", "real", "speed", "alarms"))
     parser.add_argument("folders", nargs="*")
     parser.add_argument("--replicas", type=int, default=4)
     options = parser.parse_args(argv)
@@ -173,6 +267,8 @@ def main(argv: list[str] | None = None) -> None:
         simulated(options.replicas)
     elif options.part == "real":
         real(options.folders, options.replicas)
+    elif options.part == "alarms":
+        alarms(options.replicas)
     else:
         speed()
 

@@ -313,6 +313,12 @@ OPTIONS: dict[str, Row] = {
     "prevalence": Row(
         "With a lab: the shares of the classes to plan for, in their order: 0.7,0.3. By default the lab's.", "SHARES",
         read=texts.number_list, must="have numbers, such as 0.7,0.3"),
+    "margin": Row("How far a share may move without an alarm: 0.05 for five points.", "SHARE",
+                  valid=between(0, 1, words=()), must="be a share from 0 to 1"),
+    "rate": Row("Probability of a false alarm of a kind over all groups and windows, at most.", "PROBABILITY",
+                valid=between(1e-9, 1, words=()), must="be a probability above 0, such as 0.05"),
+    "since": Row("The window from which on alarms are looked for, as 2026-03-02.", "WINDOW"),
+    "alarms.table": Row("Also write the alarms here: .csv, .parquet, .json or .jsonl.", "FILE", flag="table"),
     "title": Row("The headline.", "TEXT"),
     "data": Row("The name of the data, shown in the report.", "TEXT"),
     "model": Row("The name of the model, shown in the report.", "TEXT"),

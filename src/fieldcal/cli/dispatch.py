@@ -91,11 +91,11 @@ def _discard_output() -> None:
 
 def all_commands() -> tuple[Command, ...]:
     """Every command, in the order of the help."""
-    from fieldcal.cli import apply, commands, contrast, pages, plan, show, sql
+    from fieldcal.cli import apply, commands, contrast, pages, plan, show, sql, watch
     from fieldcal.cli import run as all_verbs
 
     verbs = (commands.learn, commands.count, commands.merge, commands.estimate, commands.recalibrate)
-    others = (apply.decide, apply.change_prevalence, plan.plan, contrast.contrast, show.show)
+    others = (apply.decide, apply.change_prevalence, plan.plan, contrast.contrast, watch.alarms, show.show)
     return (*verbs, commands.check, all_verbs.run, pages.report, pages.demo, *others, *sql.COMMANDS)
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fieldcal.errors import InputError, option
 from fieldcal.objects import group_keys
+from fieldcal.objects.alarms import Alarms, alarms_of
 from fieldcal.objects.outcome import place_of_class
 from fieldcal.objects.windows import name_of
 from fieldcal.types import Floats, Keys
@@ -36,6 +37,7 @@ class OverTime:
     labelled, labelled_share : (R, T) labelled rows, and (R, T, K) their shares, NaN without any
     misfit, effect : (R, T) p-value and size (Cohen's w) of what no mixture of the classes explains in the window
     level : probability content of the intervals
+    histograms, response : (R, T, m) effective rows without a label, by bin, and (K, m) those of the lab's classes
     draws : (R, draws, T, classes) joint draws of ``estimate``, of the second class if there are two
     """
 
@@ -56,7 +58,31 @@ class OverTime:
     misfit: Floats
     effect: Floats
     level: float
+    histograms: Floats = field(repr=False)
+    response: Floats = field(repr=False)
     draws: NDArray[np.float32] = field(repr=False)
+
+    @property
+    def names(self) -> list[str]:
+        """The starts of the windows, as text."""
+        return [name_of(start, self.every) for start in self.starts]
+
+    def alarms(
+        self, *, of: Hashable = None, margin: float = 0.0, rate: float = 0.05, since: Any = None
+    ) -> Alarms:
+        """Alarms of four kinds: the share changed, the assumption broke, the input broke, the volume changed.
+
+        Each kind has a false alarm in any group and any window with a probability of at most ``rate``, however many
+        windows there will be, and whenever somebody looks.
+
+        Parameters
+        ----------
+        of : class, by default the last
+        margin : width of the band within which a share may move without an alarm, 0.05 for five points
+        rate : probability of a false alarm of a kind over the whole trajectory and all groups
+        since : the window from which on alarms are looked for; after one that was dealt with, the next
+        """
+        return alarms_of(self, of=of, margin=margin, rate=rate, since=since)
 
     def draws_of(self, k: int) -> Floats:
         """Draws (R, draws, T) of the share of one class."""

@@ -303,6 +303,8 @@ class Prevalence(Artefact):
         smoothed: the changes of a group are followed over its windows, around the level of its estimate. The result is
         computed from lab and field when it is first asked for.
         """
+        if self.field.every is None:
+            return None
         found: OverTime | None = importlib.import_module("fieldcal.verbs.over_time").over_time(self)
         return found
 

@@ -181,6 +181,8 @@ def _put_together(
         misfit=np.asarray(fit.p_value).reshape(R, T),
         effect=np.asarray(fit.effect).reshape(R, T),
         level=prev.level or DEFAULT_LEVEL,
+        histograms=V,
+        response=problem.M,
         draws=draws,
     )
 
