@@ -26,7 +26,7 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     "metrics": ({"errors", "types", "options", "alignment"}, {"numpy"}),
     "objects": (
         {"errors", "types", "storage", "options", "metrics", "core", "objects"},
-        {"numpy", "pydantic", "pydantic_core", "narwhals", "rich"},
+        {"numpy", "pydantic", "pydantic_core", "rich"},
     ),
     "partitions": ({"core"}, set()),
     "priors": ({"core"}, set()),
@@ -46,7 +46,7 @@ ALLOWED |= {
     "datasets": (_VERBS | {"datasets"}, {"numpy"}),
     "tables": (
         _VERBS | {"tables", "texts", "option_rows"},
-        {"numpy", "narwhals", "duckdb", "polars", "pyarrow", "pyspark", "sqlglot"},
+        {"numpy", "duckdb", "pandas", "polars", "pyarrow", "pyspark", "sqlglot"},
     ),
     "estimators": (_VERBS | {"estimators"}, {"numpy", "sklearn"}),
 }
@@ -127,7 +127,7 @@ def run(code):
 def test_import_fieldcal_loads_nothing_heavy():
     loaded = run("import sys, fieldcal; print(*sorted({m.split('.')[0] for m in sys.modules}))").split()
     assert "fieldcal" in loaded
-    assert not set(loaded) & {*HEAVY, "numpy", "narwhals"}
+    assert not set(loaded) & {*HEAVY, "numpy", "sqlglot"}
 
 
 @pytest.mark.slow

@@ -144,7 +144,7 @@ except SystemExit:
         "pandas",
         "polars",
         "pyarrow",
-        "narwhals",
+        "sqlglot",
         "rich",
     }
     assert not heavy & set(loaded)

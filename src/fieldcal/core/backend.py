@@ -1,4 +1,4 @@
-"""Arithmetic on one row of predictions, for engines that are not numpy: narwhals and SQL.
+"""Arithmetic on one row of predictions, for engines that are not numpy, as SQL.
 
 An expression supports ``<= < >= > == & | + - * /``; the rest is in `Backend`. Every comparison is made in float64 and
 every sum runs from left to right, as on arrays, so that bins agree to the last bit.
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any, Protocol
 
-#: An expression of narwhals or of sqlglot; they have no type in common.
+#: An expression of sqlglot, of which the core knows nothing.
 Expr = Any
 
 

@@ -61,14 +61,6 @@ class Line:
         piece = np.searchsorted(self.cuts, p)
         return np.asarray(self.y[piece] + self.slope[piece] * (p - self.x[piece]))
 
-    def expression(self, backend: Backend, p: Expr) -> Expr:
-        number = backend.number
-        pieces = [
-            number(y) + number(slope) * (p - number(x))
-            for x, y, slope in zip(self.x, self.y, self.slope, strict=True)
-        ]
-        return value_between(backend, p, [number(cut) for cut in self.cuts], pieces)
-
     def piece(self, backend: Backend, p: Expr) -> Expr:
         """Which piece, counted from 0."""
         pieces = [backend.integer(j) for j in range(len(self.x))]
@@ -164,13 +156,6 @@ class CalibrationMap:
         for column in columns[1:]:  # from left to right, as every engine adds
             total += column
         return np.column_stack([column / total for column in columns])
-
-    def expressions(self, backend: Backend, columns: Sequence[Expr]) -> list[Expr]:
-        """The same of an engine's columns, before those of more than two classes are divided by their sum."""
-        if len(columns) > 2:
-            return [self.line(k).expression(backend, x) for k, x in enumerate(columns)]
-        second = self.line(0).expression(backend, columns[-1])
-        return [second] if len(columns) == 1 else [backend.number(1.0) - second, second]
 
 
 #: Predictions closer to 0 or 1 than this are not told apart, and no calibrated one is closer than `_CLOSEST`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -263,15 +264,15 @@ def widened(table: dict[str, list[Any]], classes: Keys) -> dict[str, list[Any]]:
 
 def to_frame(table: dict[str, list[Any]], backend: str | None) -> Any:
     """A table of the requested library, or of the first that is installed."""
-    import narwhals as nw
-
     if backend is not None:
         check_choice("backend", backend, _LIBRARIES)
     for name in [backend] if backend else _LIBRARIES:
         try:
-            return nw.from_dict(_for(name, table), backend=name).to_native()  # type: ignore[arg-type]
-        except (ImportError, ModuleNotFoundError):
+            library = importlib.import_module(name)
+        except ImportError:
             continue
+        make = library.table if name == "pyarrow" else library.DataFrame
+        return make(_for(name, table))
     install = backend if backend in ("pandas", "pyarrow") else "'fieldcal[polars]'"
     raise MissingExtraError(
         f"to_frame returns a table of {backend or 'pandas, polars or pyarrow'}, which is not installed. "

@@ -1,8 +1,13 @@
-"""The verbs on tables, in the table's own engine: pandas, polars, pyarrow, DuckDB, PySpark; files; SQL.
+"""The verbs on tables of pandas, polars, pyarrow, DuckDB and PySpark, on files, and as SQL.
 
-``count`` is one GROUP BY, ``recalibrate`` one join with a small table of weights. Only groups × bins numbers come to
-Python. Columns of predicted quantiles are read into memory.
+Each verb is a statement, which DuckDB or Spark runs where the table is: ``count`` is one GROUP BY, ``recalibrate`` one
+join with a small table of weights. Only groups × bins numbers come to Python. Columns of predicted quantiles are read
+into memory.
 """
+
+from fieldcal.storage import require
+
+require("sqlglot", "tables", purpose="to write the statements that tables are counted with")
 
 from fieldcal.tables.change_prevalence import change_prevalence, change_prevalence_file
 from fieldcal.tables.count import count, pairs

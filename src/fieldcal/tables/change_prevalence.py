@@ -10,9 +10,10 @@ from fieldcal.errors import InputError, option
 from fieldcal.objects import Correction
 from fieldcal.options import check_choice, column_names
 from fieldcal.storage import refuse_repeats
-from fieldcal.tables.columns import Scores, match_classes
+from fieldcal.tables.columns import Scores
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.files.paths import check_target
+from fieldcal.tables.names import match_classes
 from fieldcal.tables.recalibrate import correct
 from fieldcal.tables.weight_table import RecalibrateOptions
 from fieldcal.types import Keys

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import narwhals as nw
 import numpy as np
 
 from fieldcal import verbs
@@ -18,14 +17,16 @@ from fieldcal.objects.derived import Pairs
 from fieldcal.options import check_choice, check_goes_with, check_options, column_names
 from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
-from fieldcal.tables.columns import Grouping, Scores, prediction_columns, read_rows
+from fieldcal.tables.columns import Scores, prediction_columns, read_rows
+from fieldcal.tables.dialect import Expr
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.engines.base import floats
+from fieldcal.tables.groups import Grouping
 from fieldcal.tables.label_column import LabelColumn
 from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
+from fieldcal.tables.rows import Holding, Rows
 from fieldcal.tables.validity import Quality, examine, refuse
 from fieldcal.tables.value_columns import Unseen, ValueColumns
-from fieldcal.tables.weight_table import Holding
 from fieldcal.tables.windows import Window, in_windows
 from fieldcal.types import Crossing, Design
 from fieldcal.validation import MISSING_OTHERWISE
@@ -134,14 +135,15 @@ class _Keys:
     window: Window | None
     label: LabelColumn | None
 
-    def keys(self) -> list[str]:
-        """Our names of what is grouped by: rows with a label are counted apart, class by class."""
-        return [*self.grouping.names(), *(part.name for part in (self.window, self.label) if part)]
+    def keys(self) -> dict[str, Expr]:
+        """What is grouped by, under our names: rows with a label are counted by class."""
+        parts = [part for part in (self.window, self.label) if part]
+        return self.grouping.expressions() | {part.name: part.expression() for part in parts}
 
-    def key_columns(self) -> list[nw.Expr]:
-        """The columns that these are names of."""
-        parts = [part.expression() for part in (self.window, self.label) if part]
-        return [*self.grouping.expressions(), *parts]
+    def grouped(self, rows: Rows, totals: Mapping[str, Expr]) -> dict[str, Any]:
+        """The result of the GROUP BY of rows that have their keys; sorted, so that Python need not."""
+        keys = {name: self.table.backend.column(name) for name in self.keys()}
+        return self.table.collect(rows.grouped(keys, totals, ordered=self.table.dialect == "duckdb"))
 
     def groups(self, small: dict[str, Any]) -> Any:
         """The groups of a small result."""
@@ -168,49 +170,28 @@ class Plan(_Keys):
 
     scores: Scores
 
-    def rows(self, *, repair: bool = False) -> Any:
-        """The key columns and the predictions; with ``repair``, without missing ones, and rounding clipped."""
-        frame = self.table.frame.filter(~self.scores.missing()) if repair else self.table.frame
-        return frame.select(*self.key_columns(), *self.scores.expressions(repair=repair))
-
-    def aggregate(self, rows: Any) -> count_table.Counted:
-        """The GROUP BY. Its sums are over all rows, so they are right if all are valid."""
-        columns = [nw.col(n) for n in self.scores.names()]
-        valid = self.scores.valid(columns)
-        final, bins = self.scores.final(columns), self.table.helper("bin")
-        if self.scores.normalize and len(columns) > 1:  # columns too, as every bin asks for all of them
-            names = [self.table.helper(f"final_{k}") for k in range(len(final))]
-            rows = rows.with_columns(*(e.alias(n) for e, n in zip(final, names, strict=True)))
-            final = [nw.col(n) for n in names]
-        partition, backend = self.lab.partition, self.table.backend
-        if partition.below(backend, final) is None:  # a column, as every bin asks for it
-            rows = rows.with_columns(partition.expression(backend, final).alias(bins))
-        held = Holding(self.table, rows)
-        read = self.scores.as_read(final, held.hold)
-        made = {count_table.VALID: self.table.indicator(valid)}
-        made |= self._measures(final, read, nw.col(bins), valid)
-        marked = held.rows.select(*self.keys(), *(e.alias(n) for n, e in made.items()))
-        totals = [nw.len().alias(count_table.ROWS), *(nw.col(n).sum() for n in made)]
-        grouped = marked.group_by(*self.keys()).agg(*totals) if self.keys() else marked.select(*totals)
-        whole = [nw.col(n).cast(nw.Int64) for n in (count_table.ROWS, *made)]
-        grouped = grouped.select(*self.keys(), *whole)
-        if self.keys() and self.table.sorts:  # sooner than Python can, which then has nothing left to sort
-            grouped = grouped.sort(*self.keys(), nulls_last=True)
-        small = self.table.collect(grouped)
+    def aggregate(self, *, repair: bool = False) -> count_table.Counted:
+        """The GROUP BY, of all rows as if they were valid; with ``repair``, without missing ones, rounding clipped."""
+        scores, backend, partition = self.scores, self.table.backend, self.lab.partition
+        rows = self.table.rows.where(~scores.missing()) if repair else self.table.rows
+        held = Holding(rows.select(self.keys() | scores.expressions(repair=repair)), self.table.prefix)
+        columns = scores.named()
+        valid = scores.valid(columns)
+        final = scores.final(columns)
+        if scores.normalize and len(columns) > 1:  # columns too, as every bin asks for all of them
+            final = held.hold(final)
+        below = partition.below(backend, final)
+        if below is None:  # a column, as every bin asks for it
+            (bins,) = held.hold([partition.expression(backend, final)])
+            below = [bins <= backend.integer(j) for j in range(partition.m - 1)]
+        read = scores.as_read(final, held.hold)
+        totals = {count_table.ROWS: backend.count(), count_table.VALID: backend.count(valid)}
+        totals |= zip(count_table.below_columns(self.lab), map(backend.count, below), strict=True)
+        summed = read[-1:] if len(self.lab.classes) == 2 else read
+        for name, x in zip(count_table.units_columns(self.lab), summed, strict=False):
+            totals[name] = backend.int64(backend.sum(row.units(backend, backend.when(valid, x))))
+        small = self.grouped(held.rows, totals)
         return self.with_keys(count_table.Counted.read(self.lab, small, self.groups(small)), small)
-
-    def _measures(
-        self, columns: Sequence[nw.Expr], read: Sequence[nw.Expr], bins: nw.Expr, valid: nw.Expr
-    ) -> dict[str, nw.Expr]:
-        """Summands: whether the row is in a bin or before it, and its predictions in whole units."""
-        backend, lab = self.table.backend, self.lab
-        below = row.below(lab.partition, backend, columns, bins)
-        made = dict(zip(count_table.below_columns(lab), map(self.table.indicator, below), strict=True))
-        summed = read[-1:] if len(lab.classes) == 2 else read
-        for name, x in zip(count_table.units_columns(lab), summed, strict=False):
-            # Engines refuse to make a whole number of NaN: rows that are not valid count nothing.
-            made[name] = row.units(backend, backend.when(valid, x, backend.number(0.0)))
-        return made
 
 
 @dataclass(frozen=True)
@@ -221,10 +202,9 @@ class ValuePlan(_Keys):
 
     def collected(self) -> dict[str, Any]:
         """The rows of every group, window, label and value."""
-        keys = [*self.keys(), *self.values.names()]
-        rows = self.table.frame.select(*self.key_columns(), *self.values.expressions())
-        grouped = rows.group_by(*keys).agg(nw.len().alias(count_table.ROWS))
-        return self.table.collect(grouped.select(*keys, nw.col(count_table.ROWS).cast(nw.Int64)))
+        rows = self.table.rows.select(self.keys() | self.values.expressions())
+        keys = {name: self.table.backend.column(name) for name in [*self.keys(), *self.values.names()]}
+        return self.table.collect(rows.grouped(keys, {count_table.ROWS: self.table.backend.count()}))
 
 
 def _count_distributions(
@@ -245,12 +225,12 @@ def _count_distributions(
 
 
 def _count(plan: Plan, missing: str) -> Field:
-    counted = plan.aggregate(plan.rows())
+    counted = plan.aggregate()
     quality, seen = Quality(), counted
     if int(counted.valid.sum()) < int(counted.rows.sum()):
         quality = examine(plan.table, plan.scores)
         refuse(quality, plan.scores, missing=missing)
-        counted = plan.aggregate(plan.rows(repair=True))
+        counted = plan.aggregate(repair=True)
     if not plan.grouping.columns and not int(counted.rows.sum()):
         raise empty_field(0)
     if plan.label is not None and plan.label.only:
@@ -321,7 +301,7 @@ def pairs(
             f"Pairs need groups to compare, {option('by')}, and what rows are about, {option('item')}."
         )
     columns = prediction_columns(table, lab, scores=None, quantiles=None, predictions=predictions)
-    others = {f"item_{i}": x for i, x in enumerate(items.expressions())}
+    others = {f"item_{i}": x for i, x in enumerate(items.expressions().values())}
     others |= {} if label is None else {"label": columns.label(label)}
     rows = read_rows(columns, groups, others=others)
     return verbs.pairs(

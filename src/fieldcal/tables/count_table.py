@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -299,21 +298,21 @@ def _require(names: dict[str, Any], needed: Sequence[str]) -> None:
 
 
 def _read(table: Table, names: dict[str, Any], wanted: Sequence[str], parts: int) -> dict[str, Any]:
-    keyed = []
+    made, number = {}, table.backend.int64
     for i in range(parts):
         name = names[group_column(i)]
-        if table.dtype(name) != nw.String:
+        if table.dtype(name).family != "text":
             raise InputTypeError(
                 f"The group column {name!r} of the counts is {table.dtype(name)}, but warehouses give it as text, so "
                 "that nothing such as '01' is lost. Read it as text."
             )
-        keyed.append(table.column(name).alias(group_column(i)))
+        made[group_column(i)] = table.column(name)
         if null_column(i) in names:
-            keyed.append(table.column(names[null_column(i)]).cast(nw.Int64).alias(null_column(i)))
+            made[null_column(i)] = number(table.column(names[null_column(i)]))
     if LABEL in names:
-        keyed.append(table.column(names[LABEL]).alias(LABEL))
-    numbers = [table.column(names[n]).cast(nw.Int64).alias(n) for n in wanted if n in names]
-    return table.collect(table.frame.select(*keyed, *numbers))
+        made[LABEL] = table.column(names[LABEL])
+    made |= {n: number(table.column(names[n])) for n in wanted if n in names}
+    return table.collect(table.rows.select(made))
 
 
 def _groups(read: dict[str, Any], parts: int) -> Any:

@@ -7,28 +7,30 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import narwhals as nw
 import numpy as np
 
+from fieldcal.core.backend import value_between
 from fieldcal.core.decision import Goal, divisors
 from fieldcal.errors import InputError
 from fieldcal.objects import Prevalence, show
 from fieldcal.objects.artefact import check_call
 from fieldcal.tables import expressions as row
-from fieldcal.tables.columns import Scores, group_columns, new_names, prediction_columns
+from fieldcal.tables.columns import Scores, prediction_columns
+from fieldcal.tables.dialect import Expr, SqlBackend
 from fieldcal.tables.engines import Table, open_table
 from fieldcal.tables.files.paths import check_target
+from fieldcal.tables.names import group_columns, new_names
 from fieldcal.tables.recalibrate import weighed_rows
+from fieldcal.tables.rows import Holding, Rows
 from fieldcal.tables.value_columns import ValueColumns
 from fieldcal.tables.value_table import ValueTable, decided_places
-from fieldcal.tables.weight_table import Course, Holding, Job, RecalibrateOptions, bind
+from fieldcal.tables.weight_table import Course, Job, RecalibrateOptions, bind
 from fieldcal.types import Floats, Ints, Keys, Shape, Unseen
 from fieldcal.verbs.recalibrate import check_decidable
 
 if TYPE_CHECKING:
     from fieldcal.tables.files.session import Session, Source
 
-_TYPES: dict[type, Any] = {str: nw.String, int: nw.Int64, bool: nw.Boolean}
 _UNDECIDED = -1
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
@@ -172,10 +174,10 @@ class _Decisions:
     prev: Prevalence
     job: Job
     name: str
-    rows: Any
-    usable: nw.Expr
-    before: nw.Expr
-    after: nw.Expr
+    rows: Rows
+    usable: Expr
+    before: Expr
+    after: Expr
 
     @classmethod
     def of(cls, prev: Prevalence, job: Job, goal: Goal, name: str, by: Sequence[str]) -> _Decisions:
@@ -184,7 +186,7 @@ class _Decisions:
         shares = _Shares.of(prev, job) if goal.costs is None else None
         joins = course.joins or (shares is not None and shares.joins)
         rows = weighed_rows(job, by, joins=joins, beside=None if shares is None else shares.columns())
-        held = Holding(job.table, rows)
+        held = Holding(rows, job.table.prefix)
         made = job.predictions(held, course)
         prevalence = () if shares is None else shares.expressions()
         gains = row.gains(backend, held.hold(made.new), goal.savings, prevalence)
@@ -195,17 +197,18 @@ class _Decisions:
 
     def finished(self) -> Any:
         """The user's table with the decided class."""
-        chosen = _chosen(self.prev.classes, self.after)
-        return self.job.table.finish_with_gaps(self.rows, self.name, chosen, self.usable)
+        backend = self.job.table.backend
+        chosen = backend.when(self.usable, _chosen(backend, self.prev.classes, self.after))
+        return self.job.table.finish(self.rows, {self.name: chosen})
 
     def counted(self) -> Decided:
         """Numbers of rows by class before and after; reads the rows once."""
-        table = self.job.table
+        table, backend = self.job.table, self.job.table.backend
         before, after, rows = (table.helper(name) for name in ("before", "after", "rows"))
         places = {before: self.before, after: self.after}
-        places = {n: nw.when(self.usable).then(e).otherwise(nw.lit(_UNDECIDED)) for n, e in places.items()}
-        frame = self.rows.select(*(e.alias(n) for n, e in places.items()))
-        found = table.collect(frame.group_by(before, after).agg(nw.len().alias(rows)))
+        undecided = backend.integer(_UNDECIDED)
+        made = self.rows.select({n: backend.when(self.usable, e, undecided) for n, e in places.items()})
+        found = table.collect(made.grouped({n: backend.column(n) for n in places}, {rows: backend.count()}))
         old, new = (np.asarray(found[name], dtype=np.intp) for name in (before, after))
         return _flows(self.prev.classes, old, new, found[rows])
 
@@ -228,23 +231,23 @@ class _OfValues:
 
     def finished(self) -> Any:
         """The user's table with the decided class."""
-        table = self.found.keys.table
+        table = self.found.values.table
         place = table.helper("decided")
-        rows = self.found.joined({place: self.after})
-        chosen = _chosen(self.classes, nw.col(place))
-        return table.finish_with_gaps(rows, self.name, chosen, nw.col(place) >= 0)
+        rows, backend = self.found.joined({place: self.after}), table.backend
+        at = backend.column(place)
+        chosen = backend.when(at >= backend.integer(0), _chosen(backend, self.classes, at))
+        return table.finish(rows, {self.name: chosen})
 
     def counted(self) -> Decided:
         """How many rows go from which class to which."""
         return _flows(self.classes, self.before, self.after, self.found.rows)
 
 
-def _chosen(classes: Keys, place: nw.Expr) -> nw.Expr:
-    values = [nw.lit(c, dtype=_TYPES[type(c)]) for c in plain_classes(classes)]
-    chosen: nw.Expr = values[-1]
-    for k in reversed(range(len(values) - 1)):
-        chosen = nw.when(place == k).then(values[k]).otherwise(chosen)
-    return chosen
+def _chosen(backend: SqlBackend, classes: Keys, place: Expr) -> Expr:
+    values = [backend.constant(c) for c in plain_classes(classes)]
+    if isinstance(classes[0], int) and not isinstance(classes[0], bool):
+        values = [backend.int64(value) for value in values]
+    return value_between(backend, place, [backend.integer(k) for k in range(len(values) - 1)], values)
 
 
 def _flows(classes: Keys, before: Ints, after: Ints, rows: Any) -> Decided:
@@ -279,13 +282,13 @@ class _Shares:
         """Of the small table that is joined."""
         return dict(zip(self._names(), self.groups.T, strict=True)) if self.joins else {}
 
-    def expressions(self) -> list[nw.Expr]:
+    def expressions(self) -> list[Expr]:
         """Of a row that has them beside it."""
         backend = self.job.table.backend
         others = [backend.number(share) for share in self.others]
         if not self.joins:
             return others
-        own = [nw.col(name) for name in self._names()]
+        own = [backend.column(name) for name in self._names()]
         return [backend.when(self.job.lost(), *pair) for pair in zip(others, own, strict=True)]
 
     def _names(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Operations on the scores of a row, written once for narwhals and SQL in terms of `core.backend`."""
+"""Operations on the scores of a row, written once in terms of `core.backend`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from fieldcal.core.backend import Backend as Backend
 from fieldcal.core.backend import Expr as Expr
 from fieldcal.core.backend import clipped as clipped
 from fieldcal.core.backend import total as total
-from fieldcal.core.backend import value_between
+from fieldcal.core.calibration import CalibrationMap
 from fieldcal.core.decision import TIE
 from fieldcal.core.partition import Partition
 from fieldcal.objects import SCORE_UNIT
+from fieldcal.tables.dialect import SqlBackend
 from fieldcal.types import Floats
 from fieldcal.validation import CLIP, SUM_TOLERANCE
 
@@ -54,10 +55,23 @@ def below(partition: Partition, backend: Backend, columns: Sequence[Expr], bins:
     return [bins <= backend.integer(j) for j in range(partition.m - 1)] if own is None else own
 
 
-def by_bin(backend: Backend, bins: Expr, values: Floats) -> list[Expr]:
-    """Numbers (m, …) of the bin that a row is in."""
-    cuts = [backend.integer(j) for j in range(len(values) - 1)]
-    return [value_between(backend, bins, cuts, [backend.number(v) for v in column]) for column in values.T]
+def calibrated(
+    backend: SqlBackend, calibration: CalibrationMap, columns: Sequence[Expr], hold: Hold
+) -> Sequence[Expr]:
+    """`core.calibration.CalibrationMap.read` of a row: the segment of each line is looked up once."""
+    made = []
+    for k, x in enumerate(columns if len(columns) > 2 else columns[-1:]):
+        line = calibration.line(k)
+        (piece,) = hold([line.piece(backend, x)])
+        start, low, slope = (backend.pick(piece, v.tolist()) for v in (line.x, line.y, line.slope))
+        made.append(low + slope * (x - start))
+    made = list(hold(made))
+    if len(columns) == 2:
+        return [backend.number(1.0) - made[0], made[0]]
+    if len(columns) == 1:
+        return made
+    (whole,) = hold([total(made)])
+    return hold([x / whole for x in made])
 
 
 @dataclass(frozen=True)

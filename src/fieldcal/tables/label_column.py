@@ -7,17 +7,17 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.objects import Classes, Lab, group_keys
-from fieldcal.tables.columns import compared_as
+from fieldcal.tables.dialect import Expr
 from fieldcal.tables.engines import Table
+from fieldcal.tables.engines.frames import Frame
 from fieldcal.types import Design, Ints, Keys
 from fieldcal.verbs.field_labels import STRAY, UNKNOWN, field_labels, label_places, stray_label
 
-_KINDS = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Decimal, nw.Float64)
+_FAMILIES = ("text", "null", "bool", "date", "time", "decimal", "float", "integer")
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class LabelColumn:
     classes: Classes
     design: Design
     only: bool  # whether the rows were counted before
+    placed: bool = False  # whether the column holds the places of classes, of labels that are objects
 
     @classmethod
     def of(cls, table: Table, lab: Lab, column: str, *, design: Design, only: bool) -> LabelColumn:
@@ -54,13 +55,16 @@ class LabelColumn:
         table.require([column], role="label")
         assert isinstance(lab.outcome, Classes)  # numbers are read into memory
         found = cls(table, column, lab.outcome, design, only)
-        if table.dtype(column) == nw.Object and table.frame.implementation.is_pandas():
+        kind = table.dtype(column)
+        if kind.family == "objects" and isinstance(table, Frame):
             values = table.values(column)
-            field_labels(lab.outcome, values, n=len(values))
-        elif found._dtype not in _KINDS and not found._dtype.is_integer():
+            places = field_labels(lab.outcome, values, n=len(values))
+            table.give(column, places, places == UNKNOWN)
+            return replace(found, placed=True)
+        if kind.family not in _FAMILIES:
             raise InputTypeError(
-                f"The label column {column!r:.60} is of type {table.dtype(column)}. {group_keys.KINDS}: convert it "
-                "first, as str(…) does."
+                f"The label column {column!r:.60} is of type {kind}. {group_keys.KINDS}: convert it first, as str(…) "
+                "does."
             )
         return found
 
@@ -69,31 +73,27 @@ class LabelColumn:
         """Our name of the column."""
         return self.table.helper("label")
 
-    @property
-    def _dtype(self) -> Any:
-        dtype = self.table.dtype(self.column)
-        if dtype.is_float():
-            return nw.Float64
-        return nw.String if dtype == nw.Unknown else compared_as(dtype)
-
-    def expression(self) -> nw.Expr:
+    def expression(self) -> Expr:
         """The labels, null where they are null or NaN."""
-        labels, given = self.table.column(self.column), self.table.dtype(self.column)
-        if given == nw.Object:
-            return labels.alias(self.name)
-        labels = labels if given == self._dtype else labels.cast(self._dtype)
-        if given.is_float():
-            labels = nw.when(~self.table.is_nan(labels)).then(labels)
-        return labels.alias(self.name)
+        backend, labels = self.table.backend, self.table.column(self.column)
+        family = self.table.dtype(self.column).family
+        if family in ("text", "null"):
+            return backend.cast(labels, "TEXT")
+        if family != "float":
+            return labels
+        number = backend.double(labels)
+        return backend.when(backend.is_number(number), number)
 
     def read(self, values: Sequence[Any], rows: Ints) -> Labels:
         """Class positions of the grouped labels, each with a number of rows."""
+        if self.placed:
+            return Labels(np.array([UNKNOWN if v is None else v for v in values]), self.design, self.only)
         return labels_of(
             self.classes, values, rows, design=self.design, only=self.only, first_row=self._first_row
         )
 
     def _first_row(self, label: Any) -> int | None:
-        return self.table.first(self.expression() == label)
+        return self.table.first(self.expression().eq(self.table.backend.constant(label)))
 
 
 def labels_of(

@@ -13,14 +13,14 @@ from fieldcal.objects import Lab, group_keys
 from fieldcal.objects.artefact import check_call
 from fieldcal.options import check_goes_with, check_options, column_names
 from fieldcal.tables.columns import (
-    Grouping,
     PredictionColumns,
-    Rows,
+    ReadRows,
     Scores,
-    match_classes,
     read_labelled_rows,
 )
 from fieldcal.tables.engines import Table, open_table
+from fieldcal.tables.groups import Grouping
+from fieldcal.tables.names import match_classes
 from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
 from fieldcal.tables.value_columns import ValueColumns, has_value
 from fieldcal.types import Crossing, Design, Kind
@@ -162,22 +162,22 @@ def _one_kind(**given: object) -> None:
         )
 
 
-def _read_values(columns: ValueColumns, grouping: Grouping, label: str) -> tuple[Rows, Any]:
+def _read_values(columns: ValueColumns, grouping: Grouping, label: str) -> tuple[ReadRows, Any]:
     """The labelled rows, and one unlabelled row of each other category."""
     table = columns.table
     rows, y = read_labelled_rows(columns, grouping, label, labelled_only=True)
-    found = table.collect(table.frame.select(*columns.expressions()).unique())
+    found = table.collect(table.rows.select(columns.expressions()).distinct())
     every = columns.listed(found)
     has, human = has_value(columns.split(rows.predictions)), columns.label(label)
     if not all(has):
         way_out = "Correct it, or drop those rows."
-        what, among = f"{len(has):,} labelled rows", ~human.is_null()
+        what, among = f"{len(has):,} labelled rows", ~table.backend.absent(human)
         columns.refuse_missing(every, has.count(False), what=what, way_out=way_out, among=among)
-    refuse_alike(y, lambda text: table.first(human == text))
+    refuse_alike(y, lambda text: table.first(human.eq(table.backend.constant(text))))
     more = columns.predictions(found)
     nobody = [None] * len(more)
     groups = None if rows.groups is None else [*rows.groups, *nobody]
-    return Rows([*rows.predictions, *more], groups, {}), [*y, *nobody]
+    return ReadRows([*rows.predictions, *more], groups, {}), [*y, *nobody]
 
 
 def _classes(
@@ -187,7 +187,7 @@ def _classes(
     if classes is not None:
         return tuple(group_keys.normalize(c) for c in classes)
     name = table.helper("label")
-    y = table.collect(table.frame.select(table.column(label).alias(name)))[name]
+    y = table.collect(table.rows.select({name: table.column(label)}))[name]
     present, _ = as_labels(y)
     if ordered:
         check_order(present)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import numpy as np
 
 from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.objects import Columns, Lab
+from fieldcal.tables.dialect import Expr
 from fieldcal.tables.engines import Table
 from fieldcal.tables.engines.base import floats
 from fieldcal.types import Crossing, Floats
@@ -86,9 +86,9 @@ class QuantileColumns:
         """Our names of the columns."""
         return [self.table.helper(f"quantile_{k}") for k in range(len(self.columns))]
 
-    def raw(self) -> list[nw.Expr]:
+    def raw(self) -> list[Expr]:
         """The columns as float64; null where they are null."""
-        return [self.table.column(c).cast(nw.Float64) for c in self.columns]
+        return [self.table.backend.double(self.table.column(c)) for c in self.columns]
 
     def predictions(self, read: Mapping[str, Any]) -> Predictions:
         """The distributions of rows that were read; none may be missing."""
@@ -98,10 +98,10 @@ class QuantileColumns:
         _refuse_missing(values, self.columns)
         return from_quantiles(values, self.levels, crossing=self.crossing)
 
-    def label(self, name: str) -> nw.Expr:
+    def label(self, name: str) -> Expr:
         """The column of the true numbers, as float64."""
         require_numbers(self.table, name, "label")
-        return self.table.column(name).cast(nw.Float64)
+        return self.table.backend.double(self.table.column(name))
 
     def labels(self, read: Any, name: str) -> Floats:
         """The true numbers of rows that were read; none may be missing."""
@@ -185,7 +185,7 @@ def _by_level(quantiles: Mapping[float, str]) -> dict[float, str]:
 def require_numbers(table: Table, name: str, role: str) -> None:
     """Refuse a column that is not there or holds no numbers."""
     table.require([name], role=role)
-    if not table.dtype(name).is_numeric():
+    if not table.dtype(name).is_number:
         raise InputTypeError(
             f"The {role} in column {name!r:.60} must be numbers, but are {table.dtype(name)}. Cast the column first."
         )

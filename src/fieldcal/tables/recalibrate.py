@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-import narwhals as nw
 import numpy as np
 
 from fieldcal import verbs
@@ -14,14 +13,17 @@ from fieldcal.errors import InputError
 from fieldcal.objects import Correction, Prevalence
 from fieldcal.objects.artefact import check_call
 from fieldcal.options import check_goes_with
-from fieldcal.tables.columns import Scores, group_columns, new_names, prediction_columns, read_rows
-from fieldcal.tables.engines import Table, open_table
+from fieldcal.tables.columns import Scores, prediction_columns, read_rows
+from fieldcal.tables.engines import Small, Table, open_table
 from fieldcal.tables.files.paths import check_target
+from fieldcal.tables.groups import counted_groups
+from fieldcal.tables.names import group_columns, new_names
 from fieldcal.tables.quantile_columns import QuantileColumns, QuantilesLike
+from fieldcal.tables.rows import Rows
 from fieldcal.tables.validity import examine, refuse
 from fieldcal.tables.value_columns import ValueColumns
 from fieldcal.tables.value_table import recalibrate_values
-from fieldcal.tables.weight_table import Course, Groups, Job, RecalibrateOptions, bind, counted_groups
+from fieldcal.tables.weight_table import Course, Groups, Job, RecalibrateOptions, bind
 from fieldcal.types import Crossing, Floats, Ints, Shape, Unseen
 from fieldcal.verbs.recalibrate import check_applicable
 
@@ -119,14 +121,14 @@ def _apply_to_quantiles(
     new = new_names(columns.columns, table.names, options.name)
     grouping = counted_groups(prev, by, table)
     if table.lazy and row is None:
-        native = type(table.frame.to_native())
         raise InputError(
-            "Recalibrating quantiles needs a table in memory, but got "
-            f"{native.__module__}.{native.__name__}. Collect it first, or use `fieldcal recalibrate` on files."
+            "Recalibrating quantiles needs a table in memory, but got one that is read as it is needed. Collect it "
+            "first, or use `fieldcal recalibrate` on files."
         )
-    numbered = None if row is None else table.prepare([])
-    place = {} if row is None else {"place": nw.col(row).cast(nw.Int64)}
-    rows = read_rows(columns, grouping, others=place, frame=numbered)
+    place, numbered = table.row if row is None else row, table.rows
+    if row == table.row:
+        numbered = table.numbered(numbered)
+    rows = read_rows(columns, grouping, others={"place": table.backend.column(place)}, rows=numbered)
     answer = verbs.recalibrate(
         prev,
         rows.predictions,
@@ -136,21 +138,17 @@ def _apply_to_quantiles(
         shape=options.shape,
     )
     made = dict(zip(new, map(np.ascontiguousarray, answer.values.T), strict=True))
-    if row is None:
-        small = nw.from_dict(made, backend=table.frame.implementation)
-        return table.finish(small, {n: nw.col(n) for n in new})
-    places = np.asarray(rows.others["place"], dtype=np.int64)
-    return _joined(table, numbered, made, row=row, places=places)
+    return _joined(table, numbered, made, row=place, places=np.asarray(rows.others["place"], dtype=np.int64))
 
 
-def _joined(table: Table, numbered: Any, made: dict[str, Any], *, row: str, places: Ints) -> Any:
+def _joined(table: Table, rows: Rows, made: dict[str, Any], *, row: str, places: Ints) -> Any:
     """The new columns beside the rows that they were made of, found again by their place."""
     at = table.helper("place")
     helpers = {table.helper(f"new_{k}"): name for k, name in enumerate(made)}
     columns = {at: places, **{helper: made[name] for helper, name in helpers.items()}}
-    small = table.small(columns, {at: nw.Int64, **dict.fromkeys(helpers, nw.Float64)})
-    joined = table.look_up(numbered, small, {row: at})
-    return table.finish(joined, {name: nw.col(helper) for helper, name in helpers.items()})
+    small = Small(columns, {at: "BIGINT", **dict.fromkeys(helpers, "DOUBLE")})
+    joined = rows.joined(small, {row: at})
+    return table.finish(joined, {name: table.backend.column(helper) for helper, name in helpers.items()})
 
 
 def correct(correction: Correction, columns: Scores, by: Sequence[str], options: RecalibrateOptions) -> Any:
@@ -163,7 +161,7 @@ def correct(correction: Correction, columns: Scores, by: Sequence[str], options:
 
 def weighed_rows(
     job: Job, by: Sequence[str], *, joins: bool, beside: Mapping[str, Floats] | None = None
-) -> Any:
+) -> Rows:
     """The rows of a table with checked predictions, and the weights of their groups.
 
     ``joins``: whether anything depends on the group of a row; ``beside``: see `Groups.of`.
@@ -173,25 +171,31 @@ def weighed_rows(
         raise InputError(
             "Bin ids in a table are not recalibrated: read them, and use fieldcal.recalibrate on arrays."
         )
+    groups = Groups.of(job, by, beside) if job.correction.grouped else None
+    keys = {} if groups is None else groups.grouping.expressions()
+    rows = table.rows.add(columns.expressions() | keys)
     if options.check:
-        _check_scores(job)
-    if not job.correction.grouped:
-        return table.prepare(columns.expressions())
-    groups = Groups.of(job, by, beside)
-    prepared = table.prepare([*columns.expressions(), *groups.look_up.left()])
-    small = table.align(prepared, groups.small, groups.look_up.on())
-    if options.check:
-        groups.check(prepared, small)
-    return table.look_up(prepared, small, groups.look_up.on()) if joins else prepared
+        _check(job, rows, None if options.unseen == "raw" else groups)
+    if groups is None or not joins:
+        return rows
+    return table.look_up(rows, groups.small, groups.look_up.on())
 
 
-def _check_scores(job: Job) -> None:
-    t, columns = job.table, [nw.col(n) for n in job.scores.names()]
-    frame = t.frame.select(*job.scores.expressions())
-    valid = frame.select(t.indicator(job.scores.valid(columns)).alias("valid"))
-    found = t.collect(valid.select(nw.len().alias("rows"), nw.col("valid").sum().cast(nw.Int64)))
-    if int(found["valid"][0] or 0) < int(found["rows"][0]):
-        refuse(examine(t, job.scores), job.scores, missing=job.options.missing)
+def _check(job: Job, rows: Rows, groups: Groups | None) -> None:
+    """Read scores and groups once: refuse scores that are not valid; warn of, or refuse, groups that are not known."""
+    backend, table = job.table.backend, job.table
+    names = {name: table.helper(name) for name in ("rows", "valid")}
+    asked = {
+        names["rows"]: backend.count(),
+        names["valid"]: backend.count(job.scores.valid(job.scores.named())),
+    }
+    if groups is not None:
+        rows, asked = rows.joined(groups.small, groups.look_up.on()), asked | groups.unmatched()
+    found = table.collect(rows.select(asked))
+    if int(found[names["valid"]][0]) < int(found[names["rows"]][0]):
+        refuse(examine(table, job.scores), job.scores, missing=job.options.missing)
+    if groups is not None:
+        groups.check(found)
 
 
 def recalibrate_file(

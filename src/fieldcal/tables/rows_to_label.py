@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import narwhals as nw
 import numpy as np
 
 from fieldcal import verbs
@@ -16,23 +15,24 @@ from fieldcal.objects.artefact import check_call
 from fieldcal.options import check_choice, check_goes_with, check_options, check_whole, column_names
 from fieldcal.storage import DESIGN_COLUMN
 from fieldcal.tables.columns import (
-    Grouping,
-    LookUp,
     PredictionColumns,
     Scores,
     prediction_columns,
     read_labelled_rows,
     read_rows,
 )
-from fieldcal.tables.engines import Table, open_table
+from fieldcal.tables.dialect import Expr
+from fieldcal.tables.engines import Small, Table, open_table
+from fieldcal.tables.engines.frames import Frame, in_another_order, with_lists
+from fieldcal.tables.groups import Grouping, LookUp, counted_groups
 from fieldcal.tables.quantile_columns import QuantilesLike
+from fieldcal.tables.rows import Rows
 from fieldcal.tables.validity import examine, refuse
-from fieldcal.tables.weight_table import counted_groups
 from fieldcal.types import Crossing, Ints, Keys
 from fieldcal.verbs.rows_to_label import LabelAllocation, check_choosable, ordering_class
 
 #: Columns by which rows with equal predictions are put in order.
-_ORDERED = (nw.String, nw.Boolean, nw.Date, nw.Datetime)
+_ORDERED = ("text", "bool", "date", "time", "integer", "float", "decimal")
 
 
 def rows_to_label(
@@ -99,12 +99,13 @@ def rows_to_label(
     grouping = counted_groups(prev, by, table)
     if table.lazy:
         found = _Lazy.of(prev, columns, grouping, name, missing).chosen(n, random_state)
-        rows = table.taken(found)[np.random.default_rng(random_state).permutation(n).tolist()]
+        rows = in_another_order(table.taken(found), np.random.default_rng(random_state).permutation(n))
     else:
         options: dict[str, Any] = {"normalize": normalize} if isinstance(columns, Scores) else {}
         options |= {"missing": missing, "random_state": random_state}
-        rows = table.taken(_in_memory(prev, columns, grouping, name, n, **options))
-    return _to_fill_in(rows, name, prev.lab)
+        rows = _in_memory(prev, columns, grouping, name, n, **options)
+    empty = {} if name in table.names else {name: [None] * n}
+    return with_lists(rows, {**empty, DESIGN_COLUMN: ["by_score"] * n}, {name: _label_type(prev.lab)})
 
 
 def _label_name(lab: Lab, label: str | None) -> str:
@@ -128,7 +129,8 @@ def _in_memory(
     rows = read_rows(columns, grouping, others=others)
     y = columns.labels(rows.others["label"], label) if others else None
     places = verbs.rows_to_label(prev, rows.predictions, n, groups=rows.groups, y=y, **options)
-    return table.frame[places.tolist()]
+    assert isinstance(table, Frame)  # the others are lazy
+    return table.at(places.tolist())
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ class _Lazy:
     scores: Scores
     grouping: Grouping
     missing: str
-    frame: Any
+    rows: Rows
 
     @classmethod
     def of(
@@ -148,42 +150,45 @@ class _Lazy:
         """Of these columns."""
         if not isinstance(columns, Scores):
             raise InputError("Rows with predicted quantiles are chosen in memory: collect the table first.")
-        frame = columns.table.frame
-        if label in columns.table.names:
-            frame = frame.filter(_is_empty(columns.table, label))
+        table = columns.table
+        for name in table.names:
+            table.column(name)
+        rows = table.rows
+        if label in table.names:
+            rows = rows.where(_is_empty(table, label))
         if missing == "drop":
-            frame = frame.filter(~columns.missing())
-        return cls(prev, columns, grouping, missing, frame)
+            rows = rows.where(~columns.missing())
+        return cls(prev, columns, grouping, missing, rows)
 
     @property
     def _bin(self) -> str:
         return self.scores.table.helper("bin")
 
-    def _prepared(self, keys: Sequence[nw.Expr], *, repair: bool = True) -> Any:
-        table, names = self.scores.table, self.scores.names()
-        frame = self.frame.with_columns(*self.scores.expressions(repair=repair), *keys)
-        final = self.scores.final([nw.col(n) for n in names])
-        bins = self.prev.lab.partition.expression(table.backend, final)
-        return frame.with_columns(bins.cast(nw.Int64).alias(self._bin))
+    def _prepared(self, keys: dict[str, Expr], *, repair: bool = True) -> Rows:
+        backend = self.scores.table.backend
+        rows = self.rows.add(self.scores.expressions(repair=repair) | keys)
+        bins = self.prev.lab.partition.expression(backend, self.scores.final(self.scores.named()))
+        return rows.add({self._bin: backend.int64(bins)})
 
-    def chosen(self, n: int, seed: int) -> Any:
+    def chosen(self, n: int, seed: int) -> Rows:
         """The rows, from two passes: one counts them per group and bin, the other selects them."""
         names, room = self._counted()
         allocation = LabelAllocation.of(self.prev, names, room, n, seed)
         cells = np.flatnonzero(allocation.take)
         groups, bins = np.divmod(cells, room.shape[1])
-        look_up = self.grouping.look_up([names[g] for g in groups]) if self.grouping.columns else None
-        return self._found(look_up, allocation, cells, bins)
+        parts = self.grouping.parts([names[g] for g in groups]) if self.grouping.columns else []
+        return self._found(LookUp(self.grouping.keys, parts), allocation, cells, bins)
 
     def _counted(self, *, repair: bool = False) -> tuple[Keys, Ints]:
         """Groups, and numbers of rows per group and bin; refuses invalid scores."""
         table, keys = self.scores.table, self.grouping.names()
-        valid = table.indicator(self.scores.valid([nw.col(c) for c in self.scores.names()]))
         columns = {name: table.helper(name) for name in ("rows", "valid")}
         rows = self._prepared(self.grouping.expressions(), repair=repair)
-        rows = rows.with_columns(valid.alias(columns["valid"]))
-        totals = [nw.len().alias(columns["rows"]), nw.col(columns["valid"]).sum().cast(nw.Int64)]
-        found = table.collect(rows.group_by(*keys, self._bin).agg(*totals))
+        totals = {columns["rows"]: table.backend.count()}
+        totals[columns["valid"]] = table.backend.count(self.scores.valid(self.scores.named()))
+        found = table.collect(
+            rows.grouped({name: table.backend.column(name) for name in [*keys, self._bin]}, totals)
+        )
         n, usable = (np.asarray(found[columns[name]], dtype=np.int64) for name in ("rows", "valid"))
         if usable.sum() < n.sum() and not repair:
             refuse(examine(table, self.scores), self.scores, missing=self.missing)
@@ -196,57 +201,41 @@ class _Lazy:
         np.add.at(room, (codes, np.asarray(found[self._bin], dtype=np.intp)), n)
         return names, room
 
-    def _found(self, look_up: LookUp | None, allocation: LabelAllocation, cells: Ints, bins: Ints) -> Any:
+    def _found(self, look_up: LookUp, allocation: LabelAllocation, cells: Ints, bins: Ints) -> Rows:
         table = self.scores.table
+        backend, column = table.backend, table.backend.column
         numbers = {"bin_of": bins, "cell": cells, "size": allocation.size[cells]}
         numbers |= {"take": allocation.take[cells], "start": allocation.start[cells]}
         held = {table.helper(name): values.astype(np.int64) for name, values in numbers.items()}
-        small = table.small(
-            {**(look_up.right() if look_up else {}), **held},
-            {**(look_up.dtypes() if look_up else {}), **dict.fromkeys(held, nw.Int64)},
-        )
-        rows = self._prepared(look_up.left() if look_up else [])
-        on = {**(look_up.on() if look_up else {}), self._bin: table.helper("bin_of")}
-        small = table.align(rows, small, on)
-        joined = rows.join(small, left_on=list(on), right_on=list(on.values()), how="inner")
-        rank = nw.col(self._bin).cum_count().over(table.helper("cell"), order_by=self._order())
-        size, take, start = (nw.col(table.helper(name)) for name in ("size", "take", "start"))
+        small = Small({**look_up.columns(), **held}, {**look_up.types(), **dict.fromkeys(held, "BIGINT")})
+        rows = self._prepared(self.grouping.expressions())
+        rows = rows.joined(small, {**look_up.on(), self._bin: table.helper("bin_of")}, how="inner")
+        size, take, start, cell = (column(table.helper(n)) for n in ("size", "take", "start", "cell"))
         place = table.helper("rank")
-        ranked = joined.with_columns(rank.cast(nw.Int64).alias(place))
-        here, before = (take * (nw.col(place) - k) + start for k in (0, 1))
-        return ranked.filter(here // size > before // size).sort(table.helper("cell"), place)
+        ranked = rows.add({place: backend.row_number(self._order(), within=[cell])})
+        here, before = (take * (column(place) + backend.integer(k)) + start for k in (1, 0))
+        chosen = ranked.where(backend.quotient(here, size) > backend.quotient(before, size))
+        return chosen.sorted([table.helper("cell"), place])
 
-    def _order(self) -> list[str]:
+    def _order(self) -> list[Expr]:
         """Order of the rows in a cell: by the prediction, then by the other columns."""
-        table, names = self.scores.table, self.scores.names()
-        first = names[-1] if len(names) == 1 else names[ordering_class(self.prev)]
-        return [
-            first,
-            *(name for name, kind in table.schema.items() if kind.is_numeric() or kind in _ORDERED),
-        ]
+        table, scores = self.scores.table, self.scores.named()
+        first = scores[-1] if len(scores) == 1 else scores[ordering_class(self.prev)]
+        return [first, *(table.column(n) for n in table.names if table.dtype(n).family in _ORDERED)]
 
 
-def _is_empty(table: Table, label: str) -> nw.Expr:
-    held = table.column(label)
-    if not table.dtype(label).is_float():
-        return held.is_null()
-    return held.is_null() | table.is_nan(held.fill_null(0.0))
+def _is_empty(table: Table, label: str) -> Expr:
+    backend, held = table.backend, table.column(label)
+    if table.dtype(label).family != "float":
+        return backend.absent(held)
+    return ~backend.is_number(held) | backend.absent(held)
 
 
-def _to_fill_in(rows: Any, label: str, lab: Lab) -> Any:
-    """The rows, an empty label where there is none yet, and the design."""
-    backend, n = rows.implementation, len(rows)
-    kind = None if backend.is_pandas() else _label_type(lab)  # pandas' whole numbers have no null
-    empty = [] if label in rows.columns else [nw.new_series(label, [None] * n, kind, backend=backend)]
-    design = nw.new_series(DESIGN_COLUMN, ["by_score"] * n, backend=backend)
-    return rows.with_columns(*empty, design).to_native()
-
-
-def _label_type(lab: Lab) -> Any:
+def _label_type(lab: Lab) -> str:
     if lab.outcome.kind == "intervals":
-        return nw.Float64()
+        return "DOUBLE"
     kinds = frozenset(type(c) for c in lab.classes)
-    return {frozenset({int}): nw.Int64(), frozenset({bool}): nw.Boolean()}.get(kinds, nw.String())
+    return {frozenset({int}): "BIGINT", frozenset({bool}): "BOOLEAN"}.get(kinds, "VARCHAR")
 
 
 def read_labelled(

@@ -16,11 +16,11 @@ from fieldcal.options import column_names
 from fieldcal.storage import refuse_repeats, require
 from fieldcal.tables import expressions as row
 from fieldcal.tables.change_prevalence import check_width, correction_of, known_columns
-from fieldcal.tables.columns import group_columns, new_names, score_names, warn_if_recalibrated
 from fieldcal.tables.count import group_names
 from fieldcal.tables.decide import assumed_shares, plain_classes
 from fieldcal.tables.expressions import Expr
 from fieldcal.tables.label_column import spelled_classes
+from fieldcal.tables.names import group_columns, new_names, score_names, warn_if_recalibrated
 from fieldcal.tables.sql_queries import (
     GIVEN,
     RECALIBRATED,
@@ -45,7 +45,7 @@ from fieldcal.verbs.change_prevalence import PrevalenceLike, as_classes
 from fieldcal.verbs.recalibrate import check_applicable, check_decidable
 
 if TYPE_CHECKING:
-    from fieldcal.tables.sql_dialect import SqlBackend
+    from fieldcal.tables.dialect import SqlBackend
 
 
 def count_statement(
@@ -341,7 +341,7 @@ def _weights_inside(
 def _backend(dialect: str) -> SqlBackend:
     """sqlglot is an extra: this is the only place that imports it, when a statement is asked for."""
     require("sqlglot", "sql", purpose="to write SQL statements")
-    from fieldcal.tables.sql_dialect import SqlBackend
+    from fieldcal.tables.dialect import SqlBackend
 
     return SqlBackend(dialect)
 

@@ -29,7 +29,7 @@ from fieldcal.types import Floats
 from fieldcal.validation import CLIP
 
 if TYPE_CHECKING:
-    from fieldcal.tables.sql_dialect import SqlBackend
+    from fieldcal.tables.dialect import SqlBackend
 
 ROW, GIVEN, WEIGHTS, BINS = "fieldcal_row", "fieldcal_given", "fieldcal_weights", "fieldcal_bins"
 RECALIBRATED = "fieldcal_recalibrated"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import narwhals as nw
-
 from fieldcal.errors import InputError, option
 from fieldcal.objects import group_keys
 from fieldcal.tables import expressions as row
 from fieldcal.tables.columns import Scores
+from fieldcal.tables.dialect import Expr
 from fieldcal.tables.engines import Table
 from fieldcal.validation import CLIP, MISSING_OTHERWISE, NO_BIN_FOR_ZERO, likely_cause
 
@@ -32,30 +31,29 @@ class Quality:
 
 def examine(table: Table, scores: Scores) -> Quality:
     """Count what is wrong, in the table's engine."""
-    frame = table.frame
-    present = frame.filter(~scores.missing()).select(
-        *(x.alias(n) for x, n in zip(scores.raw(), scores.names(), strict=True))
-    )
-    asked = {"rows": nw.len()} | _questions(table, scores, [nw.col(n) for n in scores.names()])
-    answers = table.collect(present.select(*(e.alias(n) for n, e in asked.items())))
+    backend, rows = table.backend, table.helper("rows")
+    present = table.rows.where(~scores.missing()).select(scores.expressions())
+    asked = {rows: backend.count()} | _questions(table, scores, scores.named())
+    answers = table.collect(present.select(asked))
     found = {n: v[0] for n, v in answers.items() if not group_keys.is_null(v[0])}
-    rows = int(table.collect(frame.select(nw.len().alias("rows")))["rows"][0])
-    return _read(found, rows)
+    everything = table.collect(table.rows.select({rows: backend.count()}))
+    return _read(found | {"rows": found[rows]}, int(everything[rows][0]))
 
 
-def _questions(table: Table, scores: Scores, columns: list[nw.Expr]) -> dict[str, nw.Expr]:
+def _questions(table: Table, scores: Scores, columns: list[Expr]) -> dict[str, Expr]:
     backend, asked = table.backend, {}
     slack, top = (CLIP, 1.0) if scores.n_ids is None else (0.0, scores.n_ids - 1.0)
+    low, high = backend.number(-slack), backend.number(top + slack)
     for k, x in enumerate(columns):
-        asked[f"outside_{k}"] = table.indicator((x < -slack) | (x > top + slack)).sum()
-        asked[f"low_{k}"], asked[f"high_{k}"] = x.min(), x.max()
+        asked[f"outside_{k}"] = backend.count((x < low) | (x > high))
+        asked[f"low_{k}"], asked[f"high_{k}"] = backend.least(x), backend.most(x)
         if scores.n_ids is None:
-            asked[f"clipped_{k}"] = table.indicator(row.is_rounding(backend, x)).sum()
+            asked[f"clipped_{k}"] = backend.count(row.is_rounding(backend, x))
     if len(columns) > 1:
         total = row.total([row.clipped(backend, x) for x in columns])
-        asked["empty"] = table.indicator(total <= 0.0).sum()
-        asked["unsummed"] = table.indicator(~row.is_one(backend, total)).sum()
-        asked["least"], asked["most"] = total.min(), total.max()
+        asked["empty"] = backend.count(total <= backend.number(0.0))
+        asked["unsummed"] = backend.count(~row.is_one(backend, total))
+        asked["least"], asked["most"] = backend.least(total), backend.most(total)
     return asked
 
 

@@ -6,18 +6,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import or_
 from typing import Any, NoReturn
-
-import narwhals as nw
 
 from fieldcal.core.values import LEFT_OUT, MISSING, Placed, Value, Values, canonical_texts, rows_of_values
 from fieldcal.errors import InputError, InputTypeError, RowError, option
 from fieldcal.objects import Columns, Lab
 from fieldcal.options import column_names
-from fieldcal.tables.engines import Table
+from fieldcal.tables.dialect import Expr
+from fieldcal.tables.engines import Table, Type
+from fieldcal.tables.groups import KeyColumn
 from fieldcal.types import Ints
 
-_TEXT = (nw.String, nw.Categorical, nw.Enum, nw.Unknown)
+#: Types that are grouped by as text; objects, which only pandas has, as their text.
+_TEXT = ("text", "null", "objects")
 
 
 class OfClasses:
@@ -26,7 +28,7 @@ class OfClasses:
     table: Table
     columns: tuple[str, ...]
 
-    def label(self, name: str) -> nw.Expr:
+    def label(self, name: str) -> Expr:
         """The column of the true classes."""
         self.table.require([name], role="label")
         return self.table.column(name)
@@ -80,7 +82,7 @@ class ValueColumns(OfClasses):
         self.table.require(self.columns, role="predictions")
         for name in self.columns:
             dtype = self.table.dtype(name)
-            if not (dtype in (*_TEXT, nw.Boolean, nw.Object) or dtype.is_numeric()):
+            if not (dtype.family in (*_TEXT, "bool") or dtype.is_number):
                 raise InputTypeError(
                     f"The values in column {name!r:.60} must be text, numbers or truth values, but are {dtype}. Cast "
                     "the column to text first, or name a column inside of it."
@@ -91,33 +93,34 @@ class ValueColumns(OfClasses):
         """Our names of the columns."""
         return [self.table.helper(f"value_{k}") for k in range(len(self.columns))]
 
-    def raw(self) -> list[nw.Expr]:
+    def raw(self) -> list[Expr]:
         """The columns in a form that rows can be grouped by; null where they are null or NaN."""
         return [self._raw(name) for name in self.columns]
 
-    def expressions(self) -> list[nw.Expr]:
+    def expressions(self) -> dict[str, Expr]:
         """The same under our names."""
-        return [x.alias(n) for x, n in zip(self.raw(), self.names(), strict=True)]
+        return dict(zip(self.names(), self.raw(), strict=True))
 
-    def dtypes(self) -> list[Any]:
-        """Their types."""
-        return [self._dtype(name) for name in self.columns]
+    def keys(self) -> list[KeyColumn]:
+        """The same, to be matched with a small table."""
+        given = zip(self.names(), self.raw(), map(self._type, self.columns), strict=True)
+        return [KeyColumn(*column) for column in given]
 
-    def _dtype(self, name: str) -> Any:
-        """One type for all text and one for all fractions; objects, which only pandas has, become their text."""
+    def _type(self, name: str) -> Type:
+        """One type for all text and one for all fractions."""
         dtype = self.table.dtype(name)
-        if dtype in (*_TEXT, nw.Object):
-            return nw.String
-        return dtype if dtype == nw.Boolean or dtype.is_integer() else nw.Float64
+        if dtype.family in _TEXT:
+            return Type("text", "String")
+        return dtype if dtype.family in ("bool", "integer") else Type("float", "Float64")
 
-    def _raw(self, name: str) -> nw.Expr:
-        column, given, wanted = self.table.column(name), self.table.dtype(name), self._dtype(name)
-        if given == nw.Object:
-            return nw.when(~column.is_null()).then(column.cast(nw.String))
-        if wanted != nw.Float64:
-            return column if given == wanted else column.cast(wanted)
-        number = column.cast(nw.Float64)
-        return nw.when(~self.table.is_nan(number)).then(number)
+    def _raw(self, name: str) -> Expr:
+        backend, column, wanted = self.table.backend, self.table.column(name), self._type(name)
+        if wanted.family == "text":
+            return backend.cast(column, "TEXT")
+        if wanted.family != "float":
+            return column
+        number = backend.double(column)
+        return backend.when(backend.is_number(number), number)
 
     def predictions(self, read: Mapping[str, Any]) -> list[Any]:
         """The values of rows that were read; of several judges as tuples."""
@@ -134,21 +137,15 @@ class ValueColumns(OfClasses):
             return [list(predictions)]
         return [[row[k] for row in predictions] for k in range(len(self.columns))]
 
-    def is_missing(self, columns: Sequence[Sequence[Any]]) -> nw.Expr:
+    def is_missing(self, columns: Sequence[Sequence[Any]]) -> Expr:
         """Whether a row has no category: null, or blank text."""
-        blank = [
-            {
-                v
-                for v, text in zip(column, canonical_texts(column), strict=True)
-                if text is None and type(v) is str
-            }
-            for column in columns
-        ]
-        parts = [
-            x.is_null() | x.is_in(sorted(texts)) if texts else x.is_null()
-            for x, texts in zip(self.raw(), blank, strict=True)
-        ]
-        return reduce(lambda a, b: a | b, parts)
+        backend, parts = self.table.backend, []
+        for x, column in zip(self.raw(), columns, strict=True):
+            texts = zip(column, canonical_texts(column), strict=True)
+            blank = {v for v, text in texts if text is None and type(v) is str}
+            absent = backend.absent(x)
+            parts.append(absent | backend.among(x, sorted(blank)) if blank else absent)
+        return reduce(or_, parts)
 
     def refuse_missing(
         self,
@@ -157,7 +154,7 @@ class ValueColumns(OfClasses):
         *,
         what: str,
         way_out: str,
-        among: nw.Expr | None = None,
+        among: Expr | None = None,
     ) -> NoReturn:
         """Refuse rows without a category; ``among`` is the number of rows that ``what`` describes.
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 
 from fieldcal import verbs
@@ -16,49 +15,24 @@ from fieldcal.core.decision import largest
 from fieldcal.core.values import Values
 from fieldcal.errors import InputError, UnseenGroupWarning, ValueWarning
 from fieldcal.objects import Prevalence, group_keys
-from fieldcal.tables.columns import Grouping, Kind, LookUp, new_names
+from fieldcal.tables.engines import Small
+from fieldcal.tables.groups import Grouping, LookUp, counted_groups
+from fieldcal.tables.names import new_names
+from fieldcal.tables.rows import Rows
 from fieldcal.tables.value_columns import Unseen, ValueColumns, has_value
-from fieldcal.tables.weight_table import RecalibrateOptions, counted_groups
+from fieldcal.tables.weight_table import RecalibrateOptions
 from fieldcal.types import Floats, Ints
 from fieldcal.validation import MISSING_OTHERWISE
 from fieldcal.verbs.recalibrate import unseen_words
 from fieldcal.verbs.values import warn_unseen
-
-_KINDS = {nw.String: Kind(str, "", "text"), nw.Boolean: Kind(bool, False, "true or false")}
-_NUMBER, _WHOLE = Kind(float, 0.0, "numbers"), Kind(int, 0, "whole numbers")
-
-
-@dataclass(frozen=True)
-class _Keys(Grouping):
-    """The columns of groups and of categories together."""
-
-    values: ValueColumns
-    groups: Grouping
-
-    @classmethod
-    def of_both(cls, values: ValueColumns, groups: Grouping) -> _Keys:
-        dtypes = values.dtypes()
-        kinds = [_KINDS.get(d, _NUMBER if d == nw.Float64 else _WHOLE) for d in dtypes]
-        return cls(
-            values.table,
-            (*groups.columns, *values.columns),
-            (*groups.kinds, *kinds),
-            (*groups.dtypes, *dtypes),
-            values,
-            groups,
-        )
-
-    def expressions(self) -> list[nw.Expr]:
-        """Groups as they are compared, values null where they are NaN."""
-        made = [*self.groups.expressions(), *self.values.raw()]
-        return [x.alias(n) for x, n in zip(made, self.names(), strict=True)]
 
 
 @dataclass(frozen=True)
 class ValueTable:
     """Each category of each group in a table."""
 
-    keys: _Keys
+    values: ValueColumns
+    grouping: Grouping
     parts: list[list[Any]]  # the columns of the groups and the values
     rows: Ints  # how many rows of the table have them
 
@@ -71,11 +45,12 @@ class ValueTable:
         options: RecalibrateOptions,
     ) -> ValueTable:
         """One GROUP BY; refuses rows without a category unless they may be kept."""
-        keys, table = _Keys.of_both(columns, counted_groups(prev, by, columns.table)), columns.table
-        n = table.helper("rows")
-        frame = table.frame.select(*keys.expressions()).group_by(*keys.names()).agg(nw.len().alias(n))
-        small = table.collect(frame.select(*keys.names(), nw.col(n).cast(nw.Int64)))
-        found = cls(keys, [_plain(small[name]) for name in keys.names()], np.asarray(small[n], dtype=np.intp))
+        grouping, table = counted_groups(prev, by, columns.table), columns.table
+        n, keys = table.helper("rows"), grouping.expressions() | columns.expressions()
+        named = {name: table.backend.column(name) for name in keys}
+        small = table.collect(table.rows.select(keys).grouped(named, {n: table.backend.count()}))
+        parts = [_plain(small[name]) for name in keys]
+        found = cls(columns, grouping, parts, np.asarray(small[n], dtype=np.intp))
         has = np.array(has_value(found.columns), dtype=bool)
         if options.missing == "error" and not has.all():
             rows, what = int(found.rows[~has].sum()), f"{int(found.rows.sum()):,} rows"
@@ -86,7 +61,7 @@ class ValueTable:
     @property
     def columns(self) -> list[list[Any]]:
         """The values, one list per judge."""
-        return self.parts[len(self.keys.groups.columns) :]
+        return self.parts[len(self.grouping.columns) :]
 
     @property
     def predictions(self) -> list[Any]:
@@ -96,17 +71,16 @@ class ValueTable:
     @property
     def groups(self) -> Any:
         """The groups, as verbs on arrays take them."""
-        return self.keys.groups.decode(self.parts[: len(self.keys.groups.columns)])
+        return self.grouping.decode(self.parts[: len(self.grouping.columns)])
 
-    def joined(self, made: Mapping[str, Any]) -> Any:
+    def joined(self, made: Mapping[str, Any]) -> Rows:
         """The rows of the table, with the numbers of their group and category."""
-        table, look_up = self.keys.table, LookUp(self.keys, self.parts)
-        numbers = {
-            name: nw.Int64 if values.dtype.kind == "i" else nw.Float64 for name, values in made.items()
-        }
-        small = table.small({**look_up.right(), **made}, {**look_up.dtypes(), **numbers})
-        prepared = table.prepare(look_up.left())
-        return table.look_up(prepared, table.align(prepared, small, look_up.on()), look_up.on())
+        table, keys = self.values.table, [*self.grouping.keys, *self.values.keys()]
+        look_up = LookUp(keys, self.parts)
+        types = {name: "BIGINT" if values.dtype.kind == "i" else "DOUBLE" for name, values in made.items()}
+        small = Small({**look_up.columns(), **made}, {**look_up.types(), **types})
+        rows = table.rows.add({key.name: key.expression for key in keys})
+        return table.look_up(rows, small, look_up.on())
 
 
 def recalibrate_values(
@@ -119,10 +93,9 @@ def recalibrate_values(
     made = class_probabilities(prev, found, options)
     held = [table.helper(f"class_{k}") for k in range(len(new))]
     rows = found.joined(dict(zip(held, map(np.ascontiguousarray, made.T), strict=True)))
-    return table.finish(
-        rows,
-        {name: nw.when(~table.is_nan(nw.col(h))).then(nw.col(h)) for name, h in zip(new, held, strict=True)},
-    )
+    backend = table.backend
+    columns_of = {name: backend.column(h) for name, h in zip(new, held, strict=True)}
+    return table.finish(rows, {n: backend.when(backend.is_number(x), x) for n, x in columns_of.items()})
 
 
 def class_probabilities(prev: Prevalence, found: ValueTable, options: RecalibrateOptions) -> Floats:

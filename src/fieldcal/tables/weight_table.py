@@ -11,7 +11,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import narwhals as nw
 import numpy as np
 
 from fieldcal.core.reweight import BinStep, Step
@@ -20,8 +19,12 @@ from fieldcal.objects import Correction, Lab, Prevalence, group_keys
 from fieldcal.options import check_choice, check_options
 from fieldcal.tables import count_table
 from fieldcal.tables import expressions as row
-from fieldcal.tables.columns import Grouping, LookUp, Scores, group_columns
-from fieldcal.tables.engines import Table
+from fieldcal.tables.columns import Scores
+from fieldcal.tables.dialect import Expr
+from fieldcal.tables.engines import Small, Table
+from fieldcal.tables.groups import Grouping, LookUp, refuse_kinds
+from fieldcal.tables.names import group_columns
+from fieldcal.tables.rows import Holding, Rows
 from fieldcal.types import Crossing, Floats, Keys, Shape, Unseen
 from fieldcal.verbs.recalibrate import unseen_words
 
@@ -87,55 +90,42 @@ class Job:
     scores: Scores
     options: RecalibrateOptions
 
-    def answers(self, rows: Any, course: Course, new: Sequence[str]) -> tuple[Any, dict[str, nw.Expr]]:
+    def answers(self, rows: Rows, course: Course, new: Sequence[str]) -> tuple[Rows, dict[str, Expr]]:
         """The rows and their new columns; null where scores are invalid."""
-        table = Holding(self.table, rows)
-        made = self.predictions(table, course)
-        return table.rows, {n: nw.when(made.usable).then(e) for n, e in zip(new, made.new, strict=True)}
+        held = Holding(rows, self.table.prefix)
+        made = self.predictions(held, course)
+        when = self.table.backend.when
+        return held.rows, {n: when(made.usable, e) for n, e in zip(new, made.new, strict=True)}
 
-    def predictions(self, table: Holding, course: Course) -> Predictions:
+    def predictions(self, held: Holding, course: Course) -> Predictions:
         """Expressions of the rows' predictions before and after."""
-        backend = self.table.backend
-        raw = [nw.col(n) for n in self.scores.names()]
+        backend, raw = self.table.backend, self.scores.named()
         usable, clean = self.scores.usable(raw), [row.clipped(backend, x) for x in raw]
         if len(raw) > 1:  # step by step: one expression would be too long for engines at ten classes
-            usable, *clean = table.hold([usable, *clean])
-            clean = table.hold(self.scores.final(clean))
-        found = [nw.col(_ratio(self.table, k)) for k in range(self.correction.n_classes - 1)]
-        binned: list[nw.Expr] = []
+            usable, *clean = held.hold([usable, *clean])
+            clean = held.hold(self.scores.final(clean)) if self.scores.normalize else clean
+        found = [backend.column(_ratio(self.table, k)) for k in range(self.correction.n_classes - 1)]
+        binned: list[Expr] = []
         if course.by_bin is not None:
-            (bins,) = table.hold([course.by_bin.partition.expression(backend, clean)])
-            binned = table.hold(row.by_bin(backend, bins, ratios(course.by_bin.weights)))
-        read = self.scores.as_read(clean, table.hold)
-        made = course.answers(backend, read, found, lost=self.lost(), binned=binned, hold=table.hold)
+            (bins,) = held.hold([course.by_bin.partition.expression(backend, clean)])
+            binned = [backend.pick(bins, v.tolist()) for v in ratios(course.by_bin.weights).T]
+            binned = held.hold(binned)
+        read = self.scores.as_read(clean, held.hold)
+        made = course.answers(backend, read, found, lost=self.lost(), binned=binned, hold=held.hold)
         return Predictions(usable, clean, made)
 
-    def lost(self) -> nw.Expr:
+    def lost(self) -> Expr:
         """Whether a row has no weights because its group is unknown."""
-        return nw.col(_ratio(self.table, 0)).is_null()
+        return self.table.backend.absent(self.table.backend.column(_ratio(self.table, 0)))
 
 
 @dataclass(frozen=True)
 class Predictions:
     """Expressions of the predictions of rows."""
 
-    usable: nw.Expr  # whether the row has predictions
-    old: Sequence[nw.Expr]  # as the model said
-    new: Sequence[nw.Expr]
-
-
-class Holding:
-    """Rows with materialised internal columns."""
-
-    def __init__(self, table: Table, rows: Any) -> None:
-        self.table, self.rows, self._held = table, rows, 0
-
-    def hold(self, made: Sequence[nw.Expr]) -> list[nw.Expr]:
-        """Columns that hold these expressions."""
-        names = [self.table.helper(f"held_{self._held + k}") for k in range(len(made))]
-        self._held += len(made)
-        self.rows = self.rows.with_columns(*(e.alias(n) for e, n in zip(made, names, strict=True)))
-        return [nw.col(n) for n in names]
+    usable: Expr  # whether the row has predictions
+    old: Sequence[Expr]  # as the model said
+    new: Sequence[Expr]
 
 
 @dataclass(frozen=True)
@@ -163,15 +153,15 @@ class Course:
     def answers(
         self,
         backend: row.Backend,
-        columns: Sequence[row.Expr],
-        found: Sequence[row.Expr],
+        columns: Sequence[Expr],
+        found: Sequence[Expr],
         *,
-        lost: row.Expr,
-        binned: Sequence[row.Expr] = (),
+        lost: Expr,
+        binned: Sequence[Expr] = (),
         hold: row.Hold = list,
         floor: float = FLOOR,
-        summed: row.Expr | None = None,
-    ) -> Sequence[row.Expr]:
+        summed: Expr | None = None,
+    ) -> Sequence[Expr]:
         """New predictions of a row by the ratios of its group (``found`` unless ``lost``) and of its bin (``binned``).
 
         ``hold`` and ``summed``: see `expressions.recalibrated`; ``floor``: see `ratios`.
@@ -180,7 +170,7 @@ class Course:
         def move(step: Step) -> row.Move:
             return row.Move(step.trust, found if _per_group(step) else _literals(backend, step, floor))
 
-        def moved(steps: Sequence[Step | BinStep]) -> Sequence[row.Expr]:
+        def moved(steps: Sequence[Step | BinStep]) -> Sequence[Expr]:
             moves = [move(step) for step in steps if isinstance(step, Step)]
             if len(moves) < len(steps):
                 moves = [row.Move(1.0, binned).then(*moves)]
@@ -191,7 +181,7 @@ class Course:
         return [backend.when(lost, *x) for x in zip(moved(self.unseen), moved(self.steps), strict=True)]
 
 
-def _literals(backend: row.Backend, step: Step, floor: float) -> list[row.Expr]:
+def _literals(backend: row.Backend, step: Step, floor: float) -> list[Expr]:
     return [backend.number(r) for r in ratios(step.weights, floor=floor)]
 
 
@@ -212,7 +202,7 @@ class Groups:
     job: Job
     grouping: Grouping
     look_up: LookUp
-    small: Any
+    small: Small
 
     @classmethod
     def of(cls, job: Job, by: Sequence[str], beside: Mapping[str, Floats] | None = None) -> Groups:
@@ -221,31 +211,34 @@ class Groups:
         known = np.flatnonzero(grouping.matches(groups))
         if len(groups) and not len(known):
             refuse_kinds(grouping, groups)
-        look_up = grouping.look_up(groups if len(known) == len(groups) else [groups[i] for i in known])
-        columns: dict[str, Any] = dict(look_up.right())
-        dtypes = look_up.dtypes()
+        look_up = LookUp(
+            grouping.keys,
+            grouping.parts(groups if len(known) == len(groups) else [groups[i] for i in known]),
+        )
+        columns, types = look_up.columns(), look_up.types()
         found = ratios(group_weights(job.correction))
         weights = {_ratio(job.table, k): column for k, column in enumerate(found.T)}
         for name, values in (weights | dict(beside or {})).items():
-            columns[name], dtypes[name] = values[known], nw.Float64
-        return cls(job, grouping, look_up, job.table.small(columns, dtypes))
+            columns[name], types[name] = values[known], "DOUBLE"
+        return cls(job, grouping, look_up, Small(columns, types))
 
-    def check(self, prepared: Any, small: Any) -> None:
+    def unmatched(self) -> dict[str, Expr]:
+        """The number of rows of unknown groups, and the key of one of them, of joined rows."""
+        backend, lost = self.job.table.backend, self.job.lost()
+        keys = {n: backend.first(backend.column(n), lost) for n in self.grouping.names()}
+        return {self.job.table.helper("lost"): backend.count(lost)} | keys
+
+    def check(self, found: Mapping[str, Any]) -> None:
         """Warn of, or refuse, rows of unknown groups."""
-        options, table, on = self.job.options, self.job.table, self.look_up.on()
-        if options.unseen == "raw":
-            return
-        lost = prepared.join(small, left_on=list(on), right_on=list(on.values()), how="anti")
-        rows = int(table.collect(lost.select(nw.len().alias("rows")))["rows"][0])
+        rows = int(found[self.job.table.helper("lost")][0])
         if not rows:
             return
-        first = table.collect(lost.select(*on).head(1))
-        parts = [None if first.get(f"{n}_null", [False])[0] else first[n][0] for n in self.grouping.names()]
+        parts = [found[n][0] for n in self.grouping.names()]
         key = group_keys.normalize(tuple(parts) if len(parts) > 1 else parts[0])
         what = f"the groups of {rows:,} rows (one is {group_keys.show(key)!r})"
-        if options.unseen == "error":
+        if self.job.options.unseen == "error":
             raise InputError(unseen_words(what, "error", known=self.job.correction.known))
-        warnings.warn(UnseenGroupWarning(unseen_words(what, "global")), stacklevel=6)
+        warnings.warn(UnseenGroupWarning(unseen_words(what, "global")), stacklevel=7)
 
 
 def bind(
@@ -272,23 +265,6 @@ def text_columns(columns: Sequence[str], groups: Keys) -> list[str]:
 
 def _ratio(table: Table, k: int) -> str:
     return table.helper(f"ratio_{k}")
-
-
-def counted_groups(prev: Prevalence, by: str | Sequence[str] | None, table: Table) -> Grouping:
-    """The given group columns, or those that were counted; refuses types in which no group can occur."""
-    grouping = Grouping.of(table, group_columns(prev, by))
-    if grouping.columns and len(prev.groups) and not grouping.matches(prev.groups).any():
-        refuse_kinds(grouping, prev.groups)
-    return grouping
-
-
-def refuse_kinds(grouping: Grouping, groups: Keys) -> None:
-    """Refuse columns in which no known group can occur."""
-    held = " and ".join(k.words for k in grouping.kinds)
-    raise InputError(
-        f"The group columns {list(grouping.columns)!r:.200} hold {held}, but the groups that are known are like "
-        f"{groups[0]!r:.60}: none can match. Cast the columns to the type of these groups, or count this table."
-    )
 
 
 def ratio_column(k: int) -> str:

@@ -6,17 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 
 from fieldcal.errors import InputTypeError
 from fieldcal.objects import Field, Lab, group_keys
 from fieldcal.objects.windows import check_windows, name_of, start_of
 from fieldcal.tables.count_table import Counted, as_field
+from fieldcal.tables.dialect import Expr
 from fieldcal.tables.engines import Table
 
 #: What the engine cuts at, for each unit; multiples of it are put together here, as no engine has them all.
-_CUT = {"s": "1s", "m": "1m", "h": "1h", "d": "1d", "w": "1d", "mo": "1mo", "q": "1mo", "y": "1y"}
+_CUT = {
+    "s": "SECOND",
+    "m": "MINUTE",
+    "h": "HOUR",
+    "d": "DAY",
+    "w": "DAY",
+    "mo": "MONTH",
+    "q": "MONTH",
+    "y": "YEAR",
+}
 
 
 @dataclass(frozen=True)
@@ -33,7 +42,7 @@ class Window:
         check_windows(time, every)
         table.require([time], role="time")
         dtype = table.dtype(time)
-        if dtype not in (nw.Date, nw.Datetime):
+        if dtype.family not in ("date", "time"):
             raise InputTypeError(
                 f"The column {time!r:.60} must hold dates or times, but is {dtype}. Cast it first."
             )
@@ -44,17 +53,10 @@ class Window:
         """Our name of the column of starts."""
         return self.table.helper("window")
 
-    def expression(self) -> nw.Expr:
-        """The start of each row's window, or of the unit that the window is made of."""
-        column, dtype = self.table.column(self.column), self.table.dtype(self.column)
-        if dtype == nw.Datetime and dtype.time_zone is not None:  # cut by the clock of that zone, everywhere
-            column = column.dt.replace_time_zone(None)
-        # Cast at the end, as Spark's are of a zone after that, whatever they were, and come as those of Python's.
-        return (
-            column.dt.truncate(_CUT[check_windows(self.column, self.every)[1]])
-            .cast(nw.Datetime("us"))
-            .alias(self.name)
-        )
+    def expression(self) -> Expr:
+        """The start of each row's window, or of the unit that the window is made of; by the clock of a zone."""
+        unit = _CUT[check_windows(self.column, self.every)[1]]
+        return self.table.backend.cut_time(self.table.column(self.column), unit)
 
     def ids(self, starts: Any) -> list[str | None]:
         """Window ids as text that sorts by time: a date if windows are whole days."""

@@ -1,54 +1,76 @@
-"""One thin class per engine: what narwhals leaves open. `open_table` finds the right one."""
+"""Engines that run statements. `open_table` finds the one of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import narwhals as nw
-
 from fieldcal.errors import InputTypeError
-from fieldcal.storage import refuse_repeats
-from fieldcal.tables.engines.base import Table
-from fieldcal.tables.engines.duckdb import DuckDB
-from fieldcal.tables.engines.lazy import LazyPolars, Spark
-from fieldcal.tables.engines.memory import Arrow, Eager
+from fieldcal.storage import refuse_repeats, require
+from fieldcal.tables.engines.base import Small, Table, Type
 
-__all__ = ["Table", "open_table"]
-
-_SPARK = {nw.Implementation.PYSPARK, nw.Implementation.PYSPARK_CONNECT}
+__all__ = ["Small", "Table", "Type", "open_table"]
 
 
 def open_table(native: Any, *, row_id: Sequence[str] = ()) -> Table:
     """The table behind whatever the user holds; ``row_id`` are last columns of a relation that only say its order."""
-    if isinstance(native, (nw.DataFrame, nw.LazyFrame)):
+    if hasattr(native, "to_native"):  # wrapped by narwhals
         native = native.to_native()
-    names = _names(native)
-    refuse_repeats(names)
-    try:
-        frame = nw.from_native(native)
-    except TypeError:
+    made = next((kind for cls in type(native).__mro__ if (kind := _kind(cls)) is not None), None)
+    if made is None:
         raise InputTypeError(
             f"Expected a table (pandas, polars, pyarrow, a DuckDB relation, PySpark), but got "
             f"{type(native).__name__}. For arrays use fieldcal.learn, count and recalibrate; for files "
             "fieldcal.tables.files.session."
-        ) from None
-    if isinstance(frame, nw.DataFrame):
-        return (Arrow if frame.implementation.is_pyarrow() else Eager)(frame, names)
-    kind = frame.implementation
-    if kind in _SPARK:
-        return Spark(native)
-    if kind is nw.Implementation.POLARS:
-        return LazyPolars(frame, names)
-    if kind is nw.Implementation.DUCKDB:
-        return DuckDB(frame, names[: len(names) - len(row_id)], row_id)
-    raise InputTypeError(
-        f"Tables of {kind} are not supported. Convert it to polars, pyarrow or a DuckDB relation first."
-    )
+        )
+    refuse_repeats(_names(native))
+    for name in ("duckdb", "sqlglot", "pyarrow"):
+        require(name, "tables", purpose="to count and recalibrate tables")
+    return made(native, row_id)
+
+
+def _kind(cls: type) -> Callable[[Any, Sequence[str]], Table] | None:
+    """What opens instances of a class; by its name, as its library may not be installed."""
+    library = cls.__module__.partition(".")[0]
+    if library == "pyspark" and cls.__name__ == "DataFrame" and ".pandas" not in cls.__module__:
+        return _spark
+    return _KINDS.get((library.lstrip("_"), cls.__name__))
+
+
+def _spark(native: Any, _: Sequence[str]) -> Table:
+    from fieldcal.tables.engines.spark import Spark
+
+    return Spark(native)
+
+
+def _relation(native: Any, row_id: Sequence[str]) -> Table:
+    from fieldcal.tables.engines.duckdb import DuckDB
+
+    return DuckDB(native, row_id)
+
+
+def _frame(native: Any, _: Sequence[str]) -> Table:
+    from fieldcal.tables.engines.frames import Frame, library_of
+
+    return Frame(native, library_of(native))
+
+
+def _lazy(native: Any, _: Sequence[str]) -> Table:
+    from fieldcal.tables.engines.frames import LazyPolars
+
+    return LazyPolars(native)
+
+
+_KINDS: dict[tuple[str, str], Callable[[Any, Sequence[str]], Table]] = {
+    ("pandas", "DataFrame"): _frame,
+    ("polars", "DataFrame"): _frame,
+    ("pyarrow", "Table"): _frame,
+    ("polars", "LazyFrame"): _lazy,
+    ("duckdb", "DuckDBPyRelation"): _relation,
+}
 
 
 def _names(native: Any) -> list[Any]:
-    """Before narwhals sees them: it refuses repeated names in its own words."""
     if hasattr(native, "collect_schema"):
         return list(native.collect_schema().names())
     return list(getattr(native, "column_names", getattr(native, "columns", ())))

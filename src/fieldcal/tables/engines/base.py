@@ -1,170 +1,167 @@
-"""A table in its own engine: narwhals expressions, and the operations in which engines differ."""
+"""A table in an engine that runs statements, and the types of its columns."""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-import narwhals as nw
 import numpy as np
 
 from fieldcal.errors import InputError
 from fieldcal.objects import group_keys
 from fieldcal.options import no_name
 from fieldcal.storage import did_you_mean
+from fieldcal.tables.dialect import Expr, SqlBackend
+from fieldcal.tables.rows import Rows
 from fieldcal.types import Floats
 
-#: Columns of a small table, by name.
-Small = Mapping[str, Any]
+_FAMILIES = {
+    "integer": {"tinyint", "smallint", "int", "integer", "bigint", "hugeint", "utinyint", "usmallint"}
+    | {"uinteger", "ubigint", "uhugeint"},
+    "float": {"float", "double"},
+    "decimal": {"decimal"},
+    "text": {"varchar", "string", "char", "enum"},
+    "bool": {"boolean"},
+    "date": {"date"},
+    "time": {"timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamp_ntz", "timestamptz_ns"},
+    "null": {"null", "void"},
+}
+_UNITS = {"timestamp_s": "s", "timestamp_ms": "ms", "timestamp_ns": "ns"}
+_WORD = re.compile(r"\w+")
 
 
-class NarwhalsBackend:
-    """`core.backend.Backend` in narwhals' expressions."""
+@dataclass(frozen=True)
+class Type:
+    """The type of a column: its family, and what an engine calls it."""
 
-    def number(self, value: float) -> nw.Expr:
-        """A float64 constant."""
-        return nw.lit(float(value), dtype=nw.Float64)
+    family: str  # integer, float, decimal, text, bool, date, time, null, objects or other
+    name: str
+    zone: str | None = None  # of times
+    unit: str = "us"  # of times
 
-    def integer(self, value: int) -> nw.Expr:
-        """A whole constant."""
-        return nw.lit(value, dtype=nw.Int32)
+    @classmethod
+    def of(cls, text: str, *, zoned: Iterable[str] = ()) -> Type:
+        """From the name that DuckDB or Spark gives it; ``zoned`` are names of times with a zone."""
+        lowered = text.lower()
+        found = _WORD.search(lowered)
+        word = found[0] if found else ""
+        if lowered.endswith(("[]", "]")):  # lists
+            return cls("other", text)
+        family = next((f for f, words in _FAMILIES.items() if word in words), "other")
+        if family == "time":
+            zoned_here = "with time zone" in lowered or word == "timestamptz_ns" or lowered in zoned
+            zone = "the session" if zoned_here else None
+            return cls(family, text, zone, _UNITS.get(word, "us"))
+        return cls(family, "String" if family == "text" else text)
 
-    def when(self, condition: nw.Expr, then: nw.Expr, otherwise: nw.Expr) -> nw.Expr:
-        """``then`` if the condition is true; ``otherwise`` if it is false."""
-        return nw.when(condition).then(then).otherwise(otherwise)
+    @property
+    def is_number(self) -> bool:
+        """Whether it holds numbers."""
+        return self.family in ("integer", "float", "decimal")
 
-    def floor(self, value: nw.Expr) -> nw.Expr:
-        """The largest whole number not above, as int64."""
-        return value.floor().cast(nw.Int64)
+    def __str__(self) -> str:
+        return self.name
 
-    def largest(self, values: Sequence[nw.Expr]) -> nw.Expr:
-        """The largest of several."""
-        return values[0] if len(values) == 1 else nw.max_horizontal(*values)
+
+OBJECTS = Type("objects", "Object")
+
+
+@dataclass(frozen=True)
+class Small:
+    """A small table beside the rows: columns of Python values or arrays, each with a type."""
+
+    columns: Mapping[str, Any]
+    types: Mapping[str, str]  # of DuckDB: BIGINT, DOUBLE, VARCHAR, …
 
 
 class Table(ABC):
     """What the verbs need of a table, whatever its engine.
 
-    Parameters
+    Attributes
     ----------
-    frame : narwhals frame, under names that are safe in its engine
-    names : the names that its columns have for the user, in the same order; further columns are ours
+    backend : the dialect of its statements
+    names : the names that its columns have for the user
+    prefix : of the names of columns in statements that are not the user's
     """
 
-    backend = NarwhalsBackend()
-    lazy = True
-    sorts = False  # whether it sorts a result of groups sooner than Python
+    dialect: ClassVar[str] = "duckdb"
+    lazy: ClassVar[bool] = True
 
-    def __init__(self, frame: Any, names: Sequence[str]) -> None:
-        self.frame = frame
+    def __init__(self, names: Sequence[Any]) -> None:
+        self.backend = SqlBackend(self.dialect, local=True)
         self.names = list(names)
-        self.schema: nw.Schema = frame.collect_schema()
-        _refuse_patterns(frame, self.schema.names())
-        self._safe = dict(zip(self.names, self.schema.names(), strict=False))
-        self.prefix = _free_prefix(self.schema.names())
+        self.prefix = _free_prefix(self.names)
 
-    def require(self, names: Sequence[str], *, role: str) -> None:
+    def require(self, names: Iterable[Any], *, role: str) -> None:
         """Refuse names that are not columns of the table."""
         for name in names:
             if not isinstance(name, str):
                 raise no_name(role, name)
-            if name not in self._safe:
+            if name not in self.names:
                 listed = ", ".join(repr(n)[:60] for n in self.names[:12])
                 raise InputError(
                     f"There is no column {name!r:.60} for the {role}.{did_you_mean(name, self.names)} The table has "
                     f"{listed}{', …' if len(self.names) > 12 else ''}."
                 )
 
-    def values(self, name: str) -> list[Any]:
-        """All values of a user's column, of a table in memory."""
-        return list(self.frame.get_column(self._safe[name]).to_list())
-
-    def column(self, name: str) -> nw.Expr:
-        """The expression of a user's column."""
-        return nw.col(self._safe[name])
-
-    def dtype(self, name: str) -> Any:
-        """Its type."""
-        return self.schema[self._safe[name]]
-
-    def has_rows(self) -> bool:
-        """Whether there are any rows; without them types may be guesses, as those of a CSV header."""
-        first = self.frame.head(1)
-        return len(first.collect() if isinstance(first, nw.LazyFrame) else first) > 0
-
-    def first(self, condition: nw.Expr) -> int | None:
-        """The position of the first row that meets a condition, from 0; None without an order or such a row."""
-        return None
-
     def helper(self, name: str) -> str:
         """An internal column name that the table does not have."""
         return self.prefix + name
 
-    def is_nan(self, number: nw.Expr) -> nw.Expr:
-        """Whether a float is NaN, also if a file's statistics omit NaN."""
-        return number.is_nan()
+    def column(self, name: str) -> Expr:
+        """The expression of a user's column."""
+        return self.backend.column(name)
 
-    def indicator(self, condition: nw.Expr) -> nw.Expr:
-        """A condition in a form that this engine can sum."""
-        return condition
+    @property
+    def rows(self) -> Rows:
+        """All rows of the table, as the beginning of a statement."""
+        return Rows(self.backend)
 
     @abstractmethod
-    def collect(self, frame: Any) -> dict[str, Any]:
+    def dtype(self, name: str) -> Type:
+        """The type of a user's column."""
+
+    @abstractmethod
+    def collect(self, rows: Rows) -> dict[str, Any]:
         """A small result as columns of Python values or arrays."""
 
     @abstractmethod
-    def small(self, columns: Small, dtypes: Mapping[str, Any]) -> Any:
-        """A small table beside this one, in the same engine and on the same connection."""
-
-    def prepare(self, columns: Sequence[nw.Expr]) -> Any:
-        """The table with internal columns added."""
-        return self.frame.with_columns(*columns)
-
-    def align(self, prepared: Any, small: Any, on: Mapping[str, str]) -> Any:
-        """The small table with the types of the big table's keys."""
-        return small
+    def numbered(self, rows: Rows) -> Rows:
+        """With the position of each row in `row`, if results need to be sorted."""
 
     @abstractmethod
-    def look_up(self, prepared: Any, small: Any, on: Mapping[str, str]) -> Any:
-        """Every row with its match in the small table, in the rows' own order."""
+    def finish(self, rows: Rows, new: Mapping[str, Expr]) -> Any:
+        """The user's table with new columns at its end, of the user's own kind, in its order."""
 
-    def finish(self, computed: Any, new: Mapping[str, nw.Expr]) -> Any:
-        """The user's table with new columns at its end, of the user's own kind."""
-        own = list(self._safe.values())
-        return computed.select(*own, *(e.alias(n) for n, e in new.items())).to_native()
+    @abstractmethod
+    def taken(self, rows: Rows) -> Any:
+        """A few of the table's rows, under the user's names, as a table in memory."""
 
-    def taken(self, rows: Any) -> Any:
-        """A few of the table's rows, under the user's names, as a frame in memory."""
-        few = rows.select(*self._safe.values())
-        few = few.collect() if isinstance(few, nw.LazyFrame) else few
-        return few.rename({safe: name for name, safe in self._safe.items() if safe != name})
+    @property
+    def row(self) -> str:
+        """The column with the position of a row."""
+        return self.helper("row")
 
-    def finish_with_gaps(self, computed: Any, name: str, values: nw.Expr, held: nw.Expr) -> Any:
-        """As `finish`, with one new column of any type, null where it is not held."""
-        return self.finish(computed, {name: nw.when(held).then(values)})
+    def has_rows(self) -> bool:
+        """Whether there are any rows; without them types may be guesses, as those of a CSV header."""
+        one = self.rows.select({"one": self.backend.integer(1)}).limit(1)
+        return len(self.collect(one)["one"]) > 0
 
+    def first(self, condition: Expr) -> int | None:
+        """The position of the first row that meets a condition, from 0; None without an order or such a row."""
+        met = self.numbered(self.rows).where(condition)
+        found = self.collect(met.select({"row": self.backend.least(self.backend.column(self.row))}))["row"][0]
+        return None if found is None else int(found)
 
-def values_of(series: nw.Series[Any]) -> Any:
-    """Integers without nulls as an array; everything else as a list."""
-    if series.dtype.is_integer() and not series.is_null().any():
-        return series.to_numpy()
-    if isinstance(series.dtype, nw.Datetime) and series.dtype.time_unit == "ns":
-        return list(series.to_numpy())  # Python's own times are coarser: they would hide that some differ
-    return series.to_list()
-
-
-def _refuse_patterns(frame: Any, names: Sequence[str]) -> None:
-    if not (frame.implementation.is_polars() or frame.implementation.is_duckdb()):
-        return
-    odd = [n for n in names if n == "*" or (n[:1] == "^" and n[-1:] == "$")]
-    if odd:
-        raise InputError(
-            f"The column {odd[0]!r:.60} is named like a pattern for several columns. Rename it first."
-        )
+    def look_up(self, rows: Rows, small: Small, on: Mapping[str, str]) -> Rows:
+        """Every row with its match in the small table."""
+        return rows.joined(small, on)
 
 
-def _free_prefix(names: Any) -> str:
+def _free_prefix(names: Iterable[Any]) -> str:
     """Engines fold case, so ours must differ from theirs in more than that."""
     prefix = "__fieldcal_"
     while any(str(name).lower().startswith(prefix) for name in names):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 
-from fieldcal.tables.engines.base import Small, Table
+from fieldcal.errors import InputError
+from fieldcal.tables.dialect import Expr
+from fieldcal.tables.engines.base import Small, Table, Type
 from fieldcal.tables.files.duckdb_errors import translated
+from fieldcal.tables.rows import TABLE, Rows
 
 _AS_ARRAYS = {"BOOLEAN", "VARCHAR", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE"}
 _FINE = "TIMESTAMP_NS"
@@ -22,87 +24,95 @@ class DuckDB(Table):
 
     Parameters
     ----------
-    row_id : columns of the relation with the order of its rows, which are left out of results; without them, rows
-        are numbered, which costs a pass on one core
+    relation : the user's
+    row_id : its last columns, which hold the order of its rows and are left out of results; without them, rows are
+        numbered, which costs a pass on one core
     """
 
-    sorts = True
+    def __init__(self, relation: Any, row_id: Sequence[str] = ()) -> None:
+        names = list(relation.columns)
+        super().__init__(names[: len(names) - len(row_id)])
+        self.relation, self.row_id = relation, list(row_id)
+        self.types = dict(zip(names, map(str, relation.types), strict=True))
+        self.name = "the table" if relation.alias.startswith(_UNNAMED) else relation.alias
+        _refuse_patterns(names)
 
-    def __init__(self, frame: Any, names: Sequence[str], row_id: Sequence[str] = ()) -> None:
-        super().__init__(frame, names)
-        self.row_id = list(row_id)
-        alias = frame.to_native().alias
-        self.name = "the table" if alias.startswith(_UNNAMED) else alias
+    def dtype(self, name: str) -> Type:
+        """As DuckDB calls it."""
+        return Type.of(self.types[name])
 
-    def is_nan(self, number: nw.Expr) -> nw.Expr:
-        """Neither finite nor infinite: `isnan` and comparisons are answered from a file's statistics alone."""
-        return ~number.is_finite() & (number != float("inf")) & (number != float("-inf"))
-
-    def collect(self, frame: Any) -> dict[str, Any]:
+    def collect(self, rows: Rows) -> dict[str, Any]:
         """Arrays where DuckDB's are exact, lists elsewhere (dates, times)."""
         with translated(self.name):
-            return self._collect(frame.to_native())
+            return fetched(run(self.relation, rows))
 
-    @staticmethod
-    def _collect(relation: Any) -> dict[str, Any]:
-        if {str(kind) for kind in relation.types} <= _AS_ARRAYS:
-            return {name: _plain(values) for name, values in relation.fetchnumpy().items()}
-        fine = {
-            name for name, kind in zip(relation.columns, relation.types, strict=True) if str(kind) == _FINE
-        }
-        rows = _in_whole_numbers(relation, fine).fetchall() if fine else relation.fetchall()
-        columns = list(zip(*rows, strict=True)) or [()] * len(relation.columns)
-        return {
-            name: list(map(_nanoseconds, values)) if name in fine else list(values)
-            for name, values in zip(relation.columns, columns, strict=True)
-        }
+    def numbered(self, rows: Rows) -> Rows:
+        """By a window over all rows."""
+        return rows.add({self.row: self.backend.row_number()})
 
-    def taken(self, rows: Any) -> Any:
+    def look_up(self, rows: Rows, small: Small, on: Mapping[str, str]) -> Rows:
+        """Numbered before, where the source brings no number."""
+        return super().look_up(rows if self.row_id else self.numbered(rows), small, on)
+
+    def finish(self, rows: Rows, new: Mapping[str, Expr]) -> Any:
+        """As another relation, sorted if rows were joined."""
+        order = [] if rows.small is None else self.row_id or [self.row]
+        return run(self.relation, rows.answer(self.names, new, order))
+
+    def taken(self, rows: Rows) -> Any:
         """As pyarrow's table."""
         with translated(self.name):
-            return super().taken(rows)
-
-    def small(self, columns: Small, dtypes: Mapping[str, Any]) -> Any:
-        """A relation over arrays, bound to the connection that this relation has."""
-        small_table = {name: _array(values) for name, values in columns.items()}
-        relation = self.frame.to_native().query("unused", "SELECT * FROM small_table")
-        del small_table
-        return nw.from_native(relation).select(*(nw.col(name).cast(dtypes[name]) for name in columns))
-
-    def first(self, condition: nw.Expr) -> int | None:
-        """In the order of the relation."""
-        numbered = self._numbered().filter(condition).select(nw.col(self.helper("row")).min())
-        found = self.collect(numbered)[self.helper("row")][0]
-        return None if found is None else int(found) - 1
-
-    def prepare(self, columns: Sequence[nw.Expr]) -> Any:
-        """With the row's number, where the source did not bring one."""
-        numbered = self.frame if self.row_id else self._numbered()
-        return numbered.with_columns(*columns) if columns else numbered
-
-    def _numbered(self) -> Any:
-        import duckdb
-
-        row = duckdb.SQLExpression("row_number() OVER ()").alias(self.helper("row"))
-        return nw.from_native(self.frame.to_native().select(duckdb.StarExpression(), row))
-
-    def look_up(self, prepared: Any, small: Any, on: Mapping[str, str]) -> Any:
-        """A left join, sorted back."""
-        joined = prepared.join(small, left_on=list(on), right_on=list(on.values()), how="left")
-        return joined.sort(*(self.row_id or [self.helper("row")]))
+            return as_arrow(run(self.relation, rows.answer(self.names, {})))
 
 
-def _in_whole_numbers(relation: Any, times: Collection[str]) -> Any:
-    """The relation, with these columns as nanoseconds since 1970: Python's own times are coarser, and would merge."""
-    import duckdb
+def run(relation: Any, rows: Rows) -> Any:
+    """The answer to a statement, as a relation on the same connection that has not run."""
+    __fieldcal_small = None if rows.small is None else as_table(rows.small)  # found by its name
+    answer = relation.query(TABLE, rows.statement())
+    del __fieldcal_small
+    return answer
 
-    columns = [duckdb.ColumnExpression(name) for name in relation.columns]
-    return relation.select(
-        *(
-            duckdb.FunctionExpression("epoch_ns", column).alias(name) if name in times else column
-            for name, column in zip(relation.columns, columns, strict=True)
-        )
-    )
+
+def as_arrow(relation: Any) -> Any:
+    """The rows of a relation as pyarrow's table."""
+    return relation.to_arrow_table()
+
+
+def as_table(small: Small) -> Any:
+    """A small table as pyarrow's."""
+    import pyarrow as pa
+
+    return pa.table({n: pa.array(values, arrow_type(small.types[n])) for n, values in small.columns.items()})
+
+
+def arrow_type(kind: str) -> Any:
+    """Arrow's type for one of DuckDB's; of whole numbers beyond 64 bits, decimals."""
+    import pyarrow as pa
+
+    units = {"TIMESTAMP_S": "s", "TIMESTAMP_MS": "ms", "TIMESTAMP": "us", "TIMESTAMP_NS": "ns"}
+    if kind in units:
+        return pa.timestamp(units[kind])
+    plain = {"BIGINT": pa.int64, "UBIGINT": pa.uint64, "DOUBLE": pa.float64, "VARCHAR": pa.string}
+    plain |= {"BOOLEAN": pa.bool_, "DATE": pa.date32}
+    return plain[kind]() if kind in plain else pa.decimal128(38)
+
+
+def fetched(relation: Any) -> dict[str, Any]:
+    """The columns of a relation, arrays where DuckDB's are exact."""
+    if {str(kind) for kind in relation.types} <= _AS_ARRAYS:
+        return {name: _plain(values) for name, values in relation.fetchnumpy().items()}
+    fine = [str(kind) == _FINE for kind in relation.types]
+    if any(fine):  # Python's own times are coarser, and would merge
+        words = [
+            f'epoch_ns("{n}") AS "{n}"' if f else f'"{n}"'
+            for n, f in zip(relation.columns, fine, strict=True)
+        ]
+        relation = relation.project(", ".join(words))
+    columns = list(zip(*relation.fetchall(), strict=True)) or [()] * len(relation.columns)
+    return {
+        name: list(map(_nanoseconds, values)) if is_fine else list(values)
+        for name, values, is_fine in zip(relation.columns, columns, fine, strict=True)
+    }
 
 
 def _nanoseconds(value: int | None) -> np.datetime64 | None:
@@ -111,15 +121,15 @@ def _nanoseconds(value: int | None) -> np.datetime64 | None:
 
 def _plain(values: Any) -> Any:
     if isinstance(values, np.ma.MaskedArray):
-        return values.tolist() if values.mask.any() else values.data
+        if not values.mask.any():
+            return values.data
+        return values.filled(np.nan) if values.dtype.kind == "f" else values.tolist()
     return values.tolist() if values.dtype == object else values
 
 
-def _array(values: Any) -> Any:
-    if isinstance(values, np.ndarray) or not len(values):
-        return np.asarray(values)
-    if isinstance(values[0], int):
-        array = np.asarray(values)
-        if array.dtype.kind in "bi":  # larger ones would become floats
-            return array
-    return np.array(list(map(str, values)), dtype=object)  # DuckDB reads dates and times from text
+def _refuse_patterns(names: Sequence[str]) -> None:
+    odd = [n for n in names if n == "*" or (n[:1] == "^" and n[-1:] == "$")]
+    if odd:
+        raise InputError(
+            f"The column {odd[0]!r:.60} is named like a pattern for several columns. Rename it first."
+        )

@@ -13,12 +13,12 @@ from fieldcal.errors import FieldcalWarning, InputError, RowError, named
 from fieldcal.objects import Field, Lab, Prevalence, group_keys
 from fieldcal.objects.derived import Pairs
 from fieldcal.storage import DESIGN_COLUMN
-from fieldcal.tables.columns import group_columns
 from fieldcal.tables.count import count, pairs
 from fieldcal.tables.count_table import read_counts
 from fieldcal.tables.files.session import Session, Source
 from fieldcal.tables.files.text import quoted
 from fieldcal.tables.learn import learn
+from fieldcal.tables.names import group_columns
 from fieldcal.tables.rows_to_label import rows_to_label
 from fieldcal.tables.weight_table import text_columns
 from fieldcal.types import DESIGNS, Design

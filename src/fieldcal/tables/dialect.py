@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,9 +11,9 @@ from sqlglot import ErrorLevel, exp
 from sqlglot.dialects.dialect import Dialects
 from sqlglot.errors import SqlglotError, UnsupportedError
 
+from fieldcal.core.backend import Expr as Expr
 from fieldcal.errors import InputError, InputTypeError
 from fieldcal.storage import did_you_mean
-from fieldcal.tables.expressions import Expr
 
 #: sqlglot reads or writes these, but they are no SQL that a table could be counted with.
 _NOT_SQL = {"", "dax", "prql", "solr", "tableau"}
@@ -34,6 +35,8 @@ _NARROW_SUMS = {
     "trino",
     "tsql",
 }
+#: A function counts rows that meet a condition, faster than CASE.
+_COUNTS_IF = {"databricks", "duckdb", "spark"}
 #: NaN has a function of its own, or equals itself.
 _NAN_BY_NAME = {"athena", "bigquery", "clickhouse", "databricks", "presto", "spark", "spark2", "trino"}
 _NAN_BY_VALUE = {"materialize", "postgres", "redshift", "risingwave", "snowflake"}
@@ -46,10 +49,16 @@ _NO_TRUTH = {"fabric", "mysql", "oracle", "sqlite", "tsql"}
 
 
 class SqlBackend:
-    """`core.backend.Backend` for one dialect of SQL, with casts, sums and names."""
+    """`core.backend.Backend` for one dialect of SQL, with casts, sums and names.
 
-    def __init__(self, dialect: str) -> None:
-        self.dialect = _known(dialect)
+    Parameters
+    ----------
+    local : whether an engine of this process runs the statements, DuckDB or Spark, whose numbers with an exponent are
+        float64; those of a warehouse are cast from text
+    """
+
+    def __init__(self, dialect: str, *, local: bool = False) -> None:
+        self.dialect, self.local = _known(dialect), local
         self.blank = " " if self.dialect == "oracle" else ""  # '' is null in Oracle
         self.loose_text = self.dialect in _LOOSE_TEXT
         self.has_truth = self.dialect not in _NO_TRUTH
@@ -58,11 +67,26 @@ class SqlBackend:
         """A float64 constant. From text, as a literal would be a decimal in many dialects; whole ones are exact."""
         if float(value).is_integer() and abs(value) <= 2**30:
             return self.integer(int(value))
-        return self.double(exp.Literal.string(repr(float(value))))
+        if not self.local:
+            return self.double(exp.Literal.string(repr(float(value))))
+        text = repr(abs(float(value)))
+        literal = exp.Literal(this=text if "e" in text else f"{text}e0", is_string=False)
+        return exp.Neg(this=literal) if value < 0 else literal
+
+    def pick(self, index: Expr, values: Sequence[float]) -> Expr:
+        """One of several numbers, by its place from 0."""
+        place, held = index + self.integer(1), exp.Array(expressions=[self._double(v) for v in values])
+        name = "LIST_EXTRACT" if self.dialect == "duckdb" else "ELEMENT_AT"
+        return exp.Anonymous(this=name, expressions=[held, place])
+
+    def _double(self, value: float) -> Expr:
+        """A float64 constant, also of a whole number."""
+        return self.double(self.number(value)) if float(value).is_integer() else self.number(value)
 
     def integer(self, value: int) -> Expr:
         """A whole constant."""
-        return exp.Literal.number(int(value))
+        literal = exp.Literal(this=str(abs(int(value))), is_string=False)
+        return exp.Neg(this=literal) if value < 0 else literal
 
     def string(self, value: str) -> Expr:
         """A text constant."""
@@ -83,33 +107,42 @@ class SqlBackend:
 
     def when(self, condition: Expr, then: Expr, otherwise: Expr | None = None) -> Expr:
         """Then, if the condition is true; otherwise (by default null), if it is false or null."""
-        case = exp.case().when(condition, then)
+        branches = [exp.If(this=condition, true=then)]
         if isinstance(otherwise, exp.Case):  # one list of questions reads better than a nest
-            for branch in otherwise.args["ifs"]:
-                case.append("ifs", branch.copy())
+            branches += otherwise.args["ifs"]
             otherwise = otherwise.args.get("default")
-        return case if otherwise is None else case.else_(otherwise)
+        return exp.Case(ifs=branches, default=otherwise)
 
     def floor(self, value: Expr) -> Expr:
         """The largest whole number not above, as int64."""
         return self.int64(exp.Floor(this=value))
 
+    def quotient(self, value: Expr, by: Expr) -> Expr:
+        """Of whole numbers that are not negative, without the remainder."""
+        return exp.IntDiv(this=value, expression=by)
+
     def largest(self, values: Sequence[Expr]) -> Expr:
         """The largest of several, none of them null."""
-        return values[0] if len(values) == 1 else exp.func("GREATEST", *values, dialect=self.dialect)
+        return (
+            values[0] if len(values) == 1 else exp.func("GREATEST", *values, dialect=self.dialect, copy=False)
+        )
+
+    def cast(self, value: Expr, kind: str) -> Expr:
+        """As a type of sqlglot."""
+        return exp.cast(value, kind, copy=False)
 
     def double(self, value: Expr) -> Expr:
         """As float64."""
         name = _DOUBLE.get(self.dialect)
-        return exp.cast(value, exp.DataType.build(name, udt=True) if name else "DOUBLE")
+        return exp.cast(value, exp.DataType.build(name, udt=True) if name else "DOUBLE", copy=False)
 
     def int64(self, value: Expr) -> Expr:
         """As int64."""
-        return exp.cast(value, "BIGINT")
+        return exp.cast(value, "BIGINT", copy=False)
 
     def coalesce(self, value: Expr, otherwise: Expr) -> Expr:
         """The value, or something else where it is null."""
-        return exp.func("COALESCE", value, otherwise)
+        return exp.func("COALESCE", value, otherwise, copy=False)
 
     def text(self, value: Expr) -> Expr:
         """As text, never null."""
@@ -119,7 +152,7 @@ class SqlBackend:
 
     def absent(self, value: Expr) -> Expr:
         """Whether null."""
-        return value.is_(exp.null())
+        return exp.Is(this=value, expression=exp.null())
 
     def is_null(self, value: Expr) -> Expr:
         """1 where null, 0 elsewhere."""
@@ -143,8 +176,18 @@ class SqlBackend:
             return compared & value.neq(self.double(exp.Literal.string("NaN")))
         return compared
 
+    def cut_time(self, value: Expr, unit: str) -> Expr:
+        """The start of the second, day, month and so on of a date or time, as the clock shows it."""
+        plain = exp.cast(value, "TIMESTAMPNTZ")
+        return exp.cast(exp.TimestampTrunc(this=plain, unit=exp.var(unit)), "TIMESTAMPNTZ")
+
     def count(self, condition: Expr | None = None) -> Expr:
         """How many rows, or how many for which the condition is true."""
+        if condition is not None and self.dialect in _COUNTS_IF:
+            counted = self.coalesce(
+                exp.CountIf(this=condition), self.integer(0)
+            )  # of no rows, null in DuckDB
+            return self.int64(counted) if self.local else counted
         what = exp.Star() if condition is None else self.when(condition, self.integer(1))
         return exp.Count(this=what, big_int=True)
 
@@ -153,6 +196,41 @@ class SqlBackend:
         if self.dialect in _NARROW_SUMS:
             value = exp.cast(value, "DECIMAL(38, 0)")
         return self.coalesce(exp.Sum(this=value), self.integer(0))
+
+    def constant(self, value: Any) -> Expr:
+        """A value of Python as a constant."""
+        if isinstance(value, (str, bool)):
+            return self.label(value)
+        if isinstance(value, int):
+            return exp.Literal.number(value)
+        if isinstance(value, float):
+            return self.double(exp.Literal.string(repr(value)))
+        return exp.cast(
+            exp.Literal.string(str(value)), "TIMESTAMP" if isinstance(value, dt.datetime) else "DATE"
+        )
+
+    def among(self, value: Expr, values: Sequence[Any]) -> Expr:
+        """Whether the value is one of these."""
+        return exp.In(this=value, expressions=[self.constant(v) for v in values])
+
+    def least(self, value: Expr) -> Expr:
+        """The smallest of all rows."""
+        return exp.Min(this=value)
+
+    def most(self, value: Expr) -> Expr:
+        """The largest of all rows."""
+        return exp.Max(this=value)
+
+    def first(self, value: Expr, condition: Expr) -> Expr:
+        """The value of one of the rows that meet a condition."""
+        return exp.Filter(this=exp.First(this=value), expression=exp.Where(this=condition))
+
+    def row_number(self, order: Sequence[Expr] = (), within: Sequence[Expr] = ()) -> Expr:
+        """The position of a row, from 0: in a table, or among the rows of a part in an order."""
+        window = exp.Window(this=exp.RowNumber(), partition_by=[e.copy() for e in within])
+        if order:
+            window.set("order", exp.Order(expressions=[exp.Ordered(this=e, nulls_first=True) for e in order]))
+        return window - self.integer(1)
 
     def name(self, text: str) -> exp.Identifier:
         """A name, quoted. sqlglot does not know of ClickHouse's escapes in names."""
@@ -168,7 +246,7 @@ class SqlBackend:
 
     def alias(self, value: Expr, name: str) -> Expr:
         """Under a name, taken literally."""
-        return exp.alias_(value, self.name(name))
+        return exp.Alias(this=value, alias=self.name(name))
 
     def source(self, table: str, alias: str) -> Expr:
         """A table of the user's, whose name is read as the dialect reads it."""
@@ -192,7 +270,8 @@ class SqlBackend:
         columns: list[Any] = [self.column(name) for name in kept]
         if whole is not None:
             columns.append(exp.Column(this=exp.Star(), table=self.name(whole)))
-        return exp.select(*columns, *(self.alias(e, name) for name, e in made.items())).from_(source)
+        new = [self.alias(e, name) for name, e in made.items()]
+        return exp.select(*columns, *new, copy=False).from_(source, copy=False)
 
     def step(self, name: str, alias: str | None = None) -> Expr:
         """An earlier step of the same statement, as a source."""
@@ -201,12 +280,14 @@ class SqlBackend:
 
     def after(self, steps: Mapping[str, Expr], query: Expr) -> Expr:
         """The query with earlier steps before it, each under its name."""
+        query = query.copy()
         for name, step in steps.items():
-            query = query.with_(self.name(name), as_=step)
+            query = query.with_(self.name(name), as_=step, copy=False)
         return query
 
     def write(self, query: Expr) -> str:
-        """The statement."""
+        """The statement. Expressions are shared until here, as every copy of a large one takes its time."""
+        query = query.copy()
         _tidy(query)
         try:
             text: str = query.sql(dialect=self.dialect, pretty=True, unsupported_level=ErrorLevel.RAISE)
@@ -243,7 +324,7 @@ def _is_ambiguous(node: exp.Binary) -> bool:
         return isinstance(node, exp.Connector) and type(node) is not type(outer)
     if isinstance(outer, exp.Binary):  # floats are added from left to right
         return not (isinstance(node, exp.Add) and isinstance(outer, exp.Add) and node is outer.this)
-    return isinstance(outer, exp.Neg)
+    return isinstance(outer, (exp.Neg, exp.Not))
 
 
 def _known(dialect: Any) -> str:
