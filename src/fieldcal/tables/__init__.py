@@ -5,10 +5,6 @@ join with a small table of weights. Only groups × bins numbers come to Python. 
 into memory.
 """
 
-from fieldcal.storage import require
-
-require("sqlglot", "tables", purpose="to write the statements that tables are counted with")
-
 from fieldcal.tables.change_prevalence import change_prevalence, change_prevalence_file
 from fieldcal.tables.count import count, pairs
 from fieldcal.tables.count_table import read_counts

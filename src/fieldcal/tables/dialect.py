@@ -7,13 +7,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlglot import ErrorLevel, exp
-from sqlglot.dialects.dialect import Dialects
-from sqlglot.errors import SqlglotError, UnsupportedError
-
 from fieldcal.core.backend import Expr as Expr
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, MissingExtraError
 from fieldcal.storage import did_you_mean
+
+try:
+    from sqlglot import ErrorLevel, exp
+    from sqlglot.dialects.dialect import Dialects
+    from sqlglot.errors import SqlglotError, UnsupportedError
+except ModuleNotFoundError as error:
+    raise MissingExtraError(
+        "sqlglot is needed for tables, but is not installed. Install it: pip install 'fieldcal[tables]'"
+    ) from error
 
 #: sqlglot reads or writes these, but they are no SQL that a table could be counted with.
 _NOT_SQL = {"", "dax", "prql", "solr", "tableau"}
@@ -198,7 +203,8 @@ class SqlBackend:
         return self.coalesce(exp.Sum(this=value), self.integer(0))
 
     def constant(self, value: Any) -> Expr:
-        """A value of Python as a constant."""
+        """A value of Python, or of numpy, as a constant."""
+        value = value.item() if hasattr(value, "item") else value
         if isinstance(value, (str, bool)):
             return self.label(value)
         if isinstance(value, int):
