@@ -23,6 +23,7 @@ from fieldcal.plots.draw import (
     response,
     trust,
 )
+from fieldcal.plots.draw_over_time import over_time
 from fieldcal.plots.style import quiet
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "distribution",
     "explanations",
     "forest",
+    "over_time",
     "pit",
     "quiet",
     "reliability",

@@ -12,6 +12,7 @@ from fieldcal.plots import style, tables
 from fieldcal.plots.draw_break_even import breakdown
 from fieldcal.plots.draw_evaluation import coverage, pit, reliability, reliability_of
 from fieldcal.plots.draw_forest import forest
+from fieldcal.plots.draw_over_time import over_time
 from fieldcal.plots.style import (
     ABOVE,
     BAND,
@@ -42,6 +43,7 @@ __all__ = [
     "distribution",
     "explanations",
     "forest",
+    "over_time",
     "pit",
     "reliability",
     "reliability_of",

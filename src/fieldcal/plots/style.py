@@ -165,9 +165,12 @@ def size(picture: str, table: dict[str, Any]) -> tuple[float, float]:
         return min(max(5.5, 2.0 + 0.38 * across), 10.0), 0.7 + 0.27 * min(max(down, 3), 30) + labels_height(
             table["labels"]
         )
-    return {"curve": (4.9, 5.2), "explanations": (4.4, 2.9), "reliability": (4.6, 4.2)}.get(
-        picture, (6.2, 3.4)
-    )
+    return {
+        "curve": (4.9, 5.2),
+        "explanations": (4.4, 2.9),
+        "over_time": (4.9, 2.9),
+        "reliability": (4.6, 4.2),
+    }.get(picture, (6.2, 3.4))
 
 
 def axes(ax: Axes | None, picture: str, table: dict[str, Any]) -> Axes:

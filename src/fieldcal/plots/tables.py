@@ -20,6 +20,7 @@ from fieldcal.objects.outcome import place_of_class
 from fieldcal.objects.prevalence_parts import HYPOTHESES
 from fieldcal.objects.prevalence_table import shown_class
 from fieldcal.options import as_number, check_kind
+from fieldcal.plots.draw_over_time import over_time_table as over_time
 from fieldcal.plots.evaluation_tables import coverage, pit, reliability, reliability_of
 from fieldcal.plots.style import Table, bin_labels, class_labels, number, numbers, short_names
 from fieldcal.types import Floats, Ints
@@ -35,6 +36,7 @@ __all__ = [
     "explanations",
     "focus",
     "forest",
+    "over_time",
     "pit",
     "reliability",
     "reliability_of",

@@ -18,6 +18,7 @@ from fieldcal.plots import tables
 from fieldcal.reporting import judges
 from fieldcal.reporting.evaluation import Evaluation, PredictedNumbers
 from fieldcal.reporting.labels import labels_section, not_independent_sentence
+from fieldcal.reporting.over_time import over_time_section
 from fieldcal.reporting.sections import (
     checklist_section,
     digests_section,
@@ -101,6 +102,7 @@ def report_content(
         "about": about or {},
         **own,
         "summary": {**_summary_section(prev, k), **own["summary"]},
+        "over_time": over_time_section(prev, k),
         "groups": table_of_groups(prev, k, evaluation),
         "checklist": checklist_section(prev),
         "versions": versions_section(),

@@ -77,7 +77,8 @@ def pictures(content: dict[str, Any]) -> dict[str, list[Picture]]:
         "pit": _pit,
         "coverage": _coverage,
     }
-    several = {"bins": _bins, "distributions": _distribution}
+    several = {"bins": _bins, "distributions": _distribution, "over_time": _over_time}
+    figures = {**figures, "over_time": (content.get("over_time") or {}).get("panels", [])}
     return {
         **{name: [make(figures[name])] if figures.get(name) else [] for name, make in one.items()},
         **{
@@ -159,6 +160,20 @@ def _narrowed(table: Table) -> Table:
         "groups": all_shortened(table["groups"], SHORT_NAME),
         "status": [status if status in WORDS else "*" for status in table["status"]],
     }
+
+
+def _over_time(table: Table, i: int) -> Picture:
+    who = "the whole field" if table["group"] is None else table["group"]
+    caption = f"Share of {table['class']} over time, {who}{_with_interval(table)}."
+    if any(share is not None for share in table["labelled_share"]):
+        caption += " Labelled shares of windows with five labelled rows or more."
+    if table["alarms"]:
+        caption += f" Alarms: {', '.join(table['windows'][t] for t in table['alarms'])}."
+    columns = ("n", "mean_prediction", "estimate", "lower", "upper")
+    rows = zip(table["windows"], *(table[name] for name in columns), strict=True)
+    shown = ((w, show.amount(n), *map(_three_digits, shares)) for w, n, *shares in rows)
+    head = ("window", "rows", "mean prediction", "estimate", "from", "to")
+    return _picture("over_time", table, caption, head, shown, name=f"over-time-{i}")
 
 
 def _changes(table: Table) -> Picture:
