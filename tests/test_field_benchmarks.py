@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT))  # the benchmarks are no package that could be installed
 
 from benchmarks import (  # noqa: E402
+    break_even,
     broken_groups,
     field_model_speed,
     judge_tasks,
@@ -87,6 +88,24 @@ def test_known_groups_has_a_record_for_each_file_and_method(tmp_path, capsys):
     )
     assert (found.change[found.method == "model as it is"] == 0).all()
     assert "Files of two classes" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_no_wrong_conclusion_has_a_break_even_above_the_violation_in_its_rows(tmp_path, capsys):
+    rng = np.random.default_rng(3)
+    for name in ("a-rf__site__random", "SYN_b3__syn__random"):
+        score, y, group = biased(rng, 3600, BIAS)
+        split = np.where(np.arange(3600) < 1800, "dev", "field")
+        frame = pd.DataFrame({"split": split, "group": group, "y": y, "p_1": score})
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+    break_even.main([str(tmp_path), "--table", "--csv", str(tmp_path / "found.csv")])
+    found = pd.read_csv(tmp_path / "found.csv")
+    assert set(found.source) == {"a", "b"}
+    assert found.scope.value_counts().to_dict() == {"contrast": 30, "group": 12, "whole field": 2}
+    assert not found.right.all()
+    assert (found.break_even + found.misfit <= found.realised + 1e-9)[~found.right].all()
+    assert (found.lower <= found.break_even).all()
+    assert "6 groups, 1 files, 1 sources" in capsys.readouterr().out
 
 
 @pytest.mark.slow

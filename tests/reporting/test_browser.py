@@ -402,6 +402,7 @@ def test_numbers_between_two_roundings_are_the_same_with_and_without_the_script(
         "estimate": shares[::-1],
         "lower": shares,
         "upper": shares[1:] + shares[:1],
+        "break_even": [*shares[:-1], None],
     }
     content["groups"] |= {
         "names": [f"site {i}" for i in range(300)],
@@ -416,7 +417,8 @@ def test_numbers_between_two_roundings_are_the_same_with_and_without_the_script(
     assert len(static) == 300
     assert dynamic == static
     assert {row[1] for row in static} >= {"0", "1,234,567", "12", "1,234.8", "100"}
-    assert static[0][7] == "–"
+    assert static[0][8] == "–"
+    assert static[-1][7] == "–"
 
 
 # ── The download ─────────────────────────────────────────────────────────────────────────────────
