@@ -158,7 +158,7 @@ class CalibrationMap:
         return np.column_stack([column / total for column in columns])
 
 
-#: Predictions closer to 0 or 1 than this are not told apart, and no calibrated one is closer than `_CLOSEST`.
+#: Predictions closer to 0 or 1 than this are not distinguished, and no calibrated one is closer than `_CLOSEST`.
 _SURE, _CLOSEST = 1e-9, 1e-12
 #: How far lines may be from the curve, and as a share of it. Where it is divided by a sum of such, a prediction p is
 #: off by ``p · (1 − p)`` times that share at most, so that four times as much is as good.

@@ -21,7 +21,7 @@ from fieldcal.core.field_model import MANY, Counts, Model, of_new_groups
 from fieldcal.core.hypotheses import Hypothesis
 from fieldcal.core.offsets import Offsets, Persistence, against_first, slopes_of, with_first
 from fieldcal.core.policy import POLICY
-from fieldcal.core.posterior import Posterior as UrcPosterior
+from fieldcal.core.posterior import Posterior
 from fieldcal.core.priors import Flat, Pooled, Prior
 from fieldcal.core.problem import Penalty, Problem
 from fieldcal.core.solve import solve
@@ -76,7 +76,7 @@ class Judge(Prior):
 
     def posterior(
         self, problem: Problem, *, random_state: int, learnt: Mapping[str, Any] | None = None
-    ) -> UrcPosterior:
+    ) -> Posterior:
         """With pseudo-rows for each category of a class."""
         problem = replace(problem, smoothing=POLICY.rows_of_a_cell * problem.F.shape[1])
         pooled = problem.grouped and len(problem.V) > 1 if learnt is None else "alpha" in learnt

@@ -293,7 +293,7 @@ class Model:
         """How the field's t of groups follows that of the lab: the slope, the mean and the covariance, (P, L, …).
 
         A group's place t among all others is normal with variance `spreads`, and has correlation ρ between lab and
-        field; each histogram has told of it with an error of its own.
+        field; each histogram measures it with an error of its own.
         """
         counts = self.counts
         t_lab, t_field = counts.t_lab.take(rows), counts.t_field.take(rows)
@@ -307,12 +307,12 @@ class Model:
             return slope, mean, covariance
         own = inverse(t_field.covariance[known] + 1e-9 * np.eye(k))
         values, vectors = np.linalg.eigh(own - np.linalg.inv(spread))
-        told = np.einsum(
+        measured = np.einsum(
             "lab,lb,lcb->lac", vectors, np.maximum(values, 0.0), vectors
         )  # by the histogram alone
         pull = np.einsum("lab,lb->la", own, t_field.mean[known])
         left = np.linalg.inv(np.maximum(1 - rho**2, 1e-3)[:, None, None] * spread)  # (P, k, k)
-        after = inverse(left[:, None] + told)
+        after = inverse(left[:, None] + measured)
         follows = rho * np.sqrt(in_field / in_lab)
         slope[:, known] = follows[:, None, None, None] * np.einsum("plab,pbc->plac", after, left)
         mean[:, known] = np.einsum("plab,lb->pla", slope[:, known], t_lab.mean[known])

@@ -22,7 +22,7 @@ _TINY = 1e-300
 
 
 @dataclass(frozen=True)
-class Posterior:
+class ModelPosterior:
     """The model's answer: points, each with a normal posterior of all effects."""
 
     model: Model
@@ -134,10 +134,10 @@ class Posterior:
             found.append(softmax(with_first(logs), axis=2))
         return np.concatenate(found)
 
-    def with_counts(self, field: Floats, by_class: Floats | None) -> Posterior:
+    def with_counts(self, field: Floats, by_class: Floats | None) -> ModelPosterior:
         """The same with other labelled rows of the field, (A, K, m) and (K, m)."""
         model = replace(self.model, counts=replace(self.model.counts, field=field, by_class=by_class))
-        return Posterior(model, updated(model, self.points), self.seed)
+        return ModelPosterior(model, updated(model, self.points), self.seed)
 
     def open_rows(self) -> Floats:
         counts = self.model.counts
@@ -181,7 +181,7 @@ class FieldPosterior:
 
     histograms: HistogramPosterior  # of the groups
     whole_histogram: HistogramPosterior  # of the field as one population
-    labelled: Posterior | None = (
+    labelled: ModelPosterior | None = (
         None  # the multilevel model; None without labels of lab groups or of the field
     )
     left: float = 1.0  # weight of the histograms beside labels
@@ -215,7 +215,7 @@ class Predicted:
     p_value: float  # of so large a difference between observed and expected shares
 
 
-def prior_predictive(posterior: Posterior, kind: str) -> Predicted | None:
+def prior_predictive(posterior: ModelPosterior, kind: str) -> Predicted | None:
     """Of labelled rows under a hypothesis, before they were seen; None without such rows or hypothesis."""
     model, counts = posterior.model, posterior.model.counts
     rows = np.flatnonzero(counts.field[: len(counts.V)].any(axis=(1, 2)))
@@ -252,9 +252,9 @@ def prior_predictive(posterior: Posterior, kind: str) -> Predicted | None:
     return Predicted(expected, float(min(1.0, 2 * classes * ndtr(-distance).min())))
 
 
-def posterior_of(model: Model, seed: int = 0) -> Posterior:
+def posterior_of(model: Model, seed: int = 0) -> ModelPosterior:
     """The posterior of a model, as weighted points."""
-    return Posterior(model, points_of(model, seed), seed)
+    return ModelPosterior(model, points_of(model, seed), seed)
 
 
 def _mixture(weights: Floats, mean: Floats, square: Floats, inner: Floats, estimate: Floats) -> Shares:

@@ -26,7 +26,7 @@ from fieldcal.types import Floats
 _TRIED = expit(np.linspace(-7.0, 7.0, 141))
 #: Trusts with which a field may have been recalibrated.
 _TRUSTS = (1.0, 0.75, 0.5)
-#: Bins without which a fault cannot be told from a mixture.
+#: Bins without which a fault cannot be distinguished from a mixture.
 FEWEST_BINS = 4
 #: Up to so many classes all their orders are tried.
 _ALL_ORDERS = 5

@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 from scipy.stats import beta
 
-from fieldcal.core.field_posterior import Posterior
+from fieldcal.core.field_posterior import ModelPosterior
 from fieldcal.core.goodness_of_fit import histogram_covariance
 from fieldcal.core.hypotheses import KINDS, Kind
 from fieldcal.core.policy import POLICY
@@ -126,7 +126,7 @@ _GRID = np.unique(np.round(np.geomspace(10, 100_000, 41), -1)).astype(int)
 class Outlook:
     """A posterior, and what further labels would make of it."""
 
-    posterior: Posterior
+    posterior: ModelPosterior
     rows_per_row: float = 1.0  # effective rows of a row
 
     @cached_property
@@ -155,7 +155,7 @@ class Outlook:
         of_groups = np.subtract(*after.shares().interval(level, rows)[::-1])
         return (upper - lower)[0], np.median(of_groups[rows > 0], axis=0)
 
-    def _after(self, kind: Kind, n: int, design: Design) -> Posterior:
+    def _after(self, kind: Kind, n: int, design: Design) -> ModelPosterior:
         """The posterior with n labels more of rows that have none, as a hypothesis expects them."""
         counts, rest = self.posterior.model.counts, self._rest
         G, n = len(counts.V), min(n, int(rest.sum()))
@@ -216,7 +216,7 @@ def filled(weight: Floats, *, held: Floats, room: Floats, n: Floats) -> Floats:
     return np.asarray(np.clip(high[..., None] * weight - held, 0.0, room))
 
 
-def cells_to_label(posterior: Posterior, room: Floats, n: int, *, held: Floats | None = None) -> Ints:
+def cells_to_label(posterior: ModelPosterior, room: Floats, n: int, *, held: Floats | None = None) -> Ints:
     """How many rows of each cell to label, (G, m), n in all or as many as there is room for.
 
     Groups get labels by the square root of their size: by size is best for the whole field, alike for the mean group.
@@ -237,14 +237,14 @@ def cells_to_label(posterior: Posterior, room: Floats, n: int, *, held: Floats |
     return rounded(cells.ravel()).reshape(room.shape)
 
 
-def sure_of_bins(posterior: Posterior) -> float:
+def sure_of_bins(posterior: ModelPosterior) -> float:
     """The probability of the likeliest account of the classes in the bins: one hypothesis, no bin changed."""
     least = min(float(p.components.change[0]) for p in posterior.points)
     sure = [p for p in posterior.points if p.components.change[0] == least]
     return float(max(sum(p.weight for p in sure if p.hypothesis.kind == kind) for kind in KINDS))
 
 
-def bins_to_label(posterior: Posterior, room: Floats, n: int) -> Floats:
+def bins_to_label(posterior: ModelPosterior, room: Floats, n: int) -> Floats:
     """How many of n rows of the whole field to label in each bin (m,), one after the other."""
     Q = posterior.bin_draws(_DRAWS, np.random.default_rng(0))
     apart = (Q - Q.mean(axis=0)).transpose(2, 1, 0)  # (K, m, draws)

@@ -1,6 +1,6 @@
 """Two classes, one population: the posterior mean with the noise of M in the likelihood.
 
-Averaging over draws of M, as intervals do, attenuates the point: a noisy M looks as if it told the classes apart better
+Averaging over draws of M, as intervals do, attenuates the point: a noisy M looks as if it separated the classes better
 than it does, once through the lab's own noise and once more through that of the draws. Here M is its estimate, and
 what is not known of it makes the histogram Dirichlet-multinomial around ``p @ M`` instead of multinomial, with the
 concentration ``1 / Σ_k p_k² / (rows_k + 1) − 1``: as much wider as M's noise makes it, where the classes look alike.

@@ -1,4 +1,4 @@
-"""Trust: the probability that label shift holds here. Labels earn it; histograms earn little.
+"""Trust: the probability that label shift holds here. Labels can support it; histograms support little.
 
 Two questions, so two numbers. *Between*: do the groups differ by label shift? That is *rehearsed* where the lab has
 groups and labels. *Overall*: did the whole field move by label shift? That cannot be rehearsed, and is read from the
@@ -221,7 +221,9 @@ def decide_trust(
     # Differences within noise are not larger than any that were rehearsed.
     size = correction_size(centres, problem.V, apart) if evidence.between.shifted else 0.0
     seen = reach(rehearsal, size)
-    return Trust(overall, seen * _earned(rehearsal, evidence.overall) + (1 - seen) * between, rehearsed=seen)
+    return Trust(
+        overall, seen * _supported(rehearsal, evidence.overall) + (1 - seen) * between, rehearsed=seen
+    )
 
 
 def skill(F: Floats) -> float:
@@ -243,7 +245,7 @@ def skill(F: Floats) -> float:
 
 
 def without_labels(shift: ShiftExplained, known: float) -> float:
-    """Trust that histograms earn: none where nothing moved beyond noise."""
+    """Trust that histograms support: none if nothing shifted beyond noise."""
     if not shift.shifted:
         return 0.0
     return POLICY.trust_without_labels(share=shift.share, least=shift.lower, most=shift.upper, skill=known)
@@ -261,8 +263,8 @@ def excess_variance(rehearsal: Rehearsal, trust: float) -> Floats:
     return np.array([np.interp(trust, rehearsal.grid, column) for column in rehearsal.excess_variance.T])
 
 
-def _earned(rehearsal: Rehearsal, overall: ShiftExplained) -> float:
-    """What the rehearsal earned; only what is sure where the field moved inexplicably: it is another population."""
+def _supported(rehearsal: Rehearsal, overall: ShiftExplained) -> float:
+    """The rehearsal's trust; the stricter one as far as label shift does not explain the field."""
     full = without_labels(overall, 1.0) / POLICY.most_without_labels if overall.shifted else 1.0
     return full * rehearsal.trust + (1 - full) * rehearsal.sure
 

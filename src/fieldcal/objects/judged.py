@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldcal.core.categories import judges_differ, model_of
-from fieldcal.core.field_posterior import Posterior, posterior_of
+from fieldcal.core.field_posterior import ModelPosterior, posterior_of
 from fieldcal.core.policy import POLICY
 from fieldcal.core.problem import Problem
 from fieldcal.core.reweight import Step, matched_tilt
@@ -47,7 +47,7 @@ class Judged:
         return cls(problem, n, known, given, labelled_here(field), seed)
 
     @cached_property
-    def posterior(self) -> Posterior:
+    def posterior(self) -> ModelPosterior:
         """From labels of field rows: known classes are exact, and shares are those of the rows that were counted."""
         given = self.given if self.given.any() else None
         return posterior_of(model_of(self.known, self.problem.V, given), self.seed)

@@ -42,7 +42,7 @@ from fieldcal.types import Floats, Ints, Keys, Shape
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from fieldcal.core.field_posterior import Posterior
+    from fieldcal.core.field_posterior import ModelPosterior
 
 
 #: The posterior of categories has this name in place of a prior's.
@@ -309,15 +309,15 @@ class Prevalence(Artefact):
         return found
 
     @cached_property
-    def posterior(self) -> Posterior:
+    def posterior(self) -> ModelPosterior:
         """The posterior of the multilevel model, computed again."""
-        posterior: Posterior = _posteriors().of_estimate(self, weighed=bool(self.field.labelled))
+        posterior: ModelPosterior = _posteriors().of_estimate(self, weighed=bool(self.field.labelled))
         return posterior
 
     @cached_property
-    def open_posterior(self) -> Posterior:
+    def open_posterior(self) -> ModelPosterior:
         """The posterior with all hypotheses open, for planning with further labels."""
-        posterior: Posterior = self.posterior
+        posterior: ModelPosterior = self.posterior
         return posterior if self.field.labelled else _posteriors().of_estimate(self, weighed=True)
 
     @property

@@ -1,4 +1,4 @@
-"""Intervals of a number: their boundaries, whether neighbours can be told apart, and the transport of masses.
+"""Intervals of a number: their boundaries, whether neighbours can be distinguished, and the transport of masses.
 
 Let a distribution F have cumulative masses ``C`` at the boundaries of a support. The distribution with masses ``C'``
 and the same shape inside every interval is ``T(F(x))``, where T is piecewise linear through (0, 0), the points (C, C')

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldcal.core.field_posterior import Posterior
+from fieldcal.core.field_posterior import ModelPosterior
 from fieldcal.core.reweight import BinStep, Step, safe_log
 from fieldcal.errors import InputError
 from fieldcal.objects import Prevalence, show
@@ -192,7 +192,7 @@ def _predictions(shapes: Iterable[tuple[BinStep | Step, ...]], fold: Fold, own: 
 class Fold:
     """Rows that are held out, and the posterior of the others."""
 
-    posterior: Posterior
+    posterior: ModelPosterior
     groups: Ints  # (n,) places of the groups of the rows
     classes: Ints  # (n,)
     bins: Ints  # (n,)
@@ -202,7 +202,7 @@ class Fold:
         return -safe_log(proba[np.arange(len(self.classes)), self.classes])
 
 
-def folds(posterior: Posterior, counts: Ints, n_folds: int, rng: np.random.Generator) -> Iterator[Fold]:
+def folds(posterior: ModelPosterior, counts: Ints, n_folds: int, rng: np.random.Generator) -> Iterator[Fold]:
     """Every row is held out once.
 
     Parameters

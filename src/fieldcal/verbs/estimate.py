@@ -84,7 +84,7 @@ def estimate(
         How many times larger the variance of the field's histograms is than if its rows were independent: for m rows
         per cluster (of one patient, one camera, one day) whose correlation is ρ, ``1 + (m − 1)·ρ``. By default rows are
         taken to be independent, and where they are not, intervals are too narrow. Unequal weights are known from the
-        counts and need not be told.
+        counts and need not be given.
     persistence : "auto" or float in [0, 1]
         How far groups of the same name in lab and field are the same: the correlation of the model's error for a group,
         and of the group's place among the others, between lab and field. 0: the lab's groups say nothing about field
@@ -92,7 +92,7 @@ def estimate(
         the lab.
     protected : bool
         Declare that the groups must not influence decisions. They are estimated; `recalibrate` refuses to apply them
-        unless told ``acknowledge=True``.
+        without ``acknowledge=True``.
     random_state : int
         Seed of the draws of M.
     max_iter : int

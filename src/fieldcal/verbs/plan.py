@@ -22,7 +22,13 @@ from fieldcal.objects.outcome import place_of_class
 from fieldcal.options import as_array, as_number, check_level, check_options
 from fieldcal.types import DESIGNS, Floats
 from fieldcal.verbs.estimate import DEFAULT_LEVEL, check_progress
-from fieldcal.verbs.plan_values import MoreLabels, ValuesPlan, checked_labels, label_lines, plan_values
+from fieldcal.verbs.plan_categories import (
+    CategoriesPlan,
+    MoreLabels,
+    checked_labels,
+    label_lines,
+    plan_categories,
+)
 from fieldcal.verbs.posteriors import histograms
 
 #: Numbers of further labels that an estimate is planned for.
@@ -104,7 +110,7 @@ def plan(
     apart: tuple[Hashable, Hashable] | None = None,
     random_state: int = 0,
     progress: Callable[[int, int], None] | None = None,
-) -> Plan | ValuesPlan:
+) -> Plan | CategoriesPlan:
     """Where will the width of an interval come from, and what would more rows, or more labels, make of it?
 
     Parameters
@@ -120,15 +126,15 @@ def plan(
     assume : "trust", or "label_shift"
         Whether ``width`` is that of the estimate after trust, or of the one if label shift holds.
     labels : whole numbers, optional
-        With an estimate: numbers of labels beside those that it has, for which to foretell the widths of the intervals,
+        With an estimate: numbers of labels beside those that it has, for which to predict the widths of the intervals,
         for each way to choose the rows. By default 50, 100 and 200; ``()`` leaves it out. It is of the field as it
         is, so that ``n`` and ``prevalence`` do not go with it. Labels are drawn from what each explanation of the
         estimate says, as often as it is probable, and the estimate is made with them.
     width : float, optional
-        Of values: a width of the interval, for which to tell how many labels it takes; of a typical slice where there
-        are slices, otherwise of the whole field.
+        Of values: a width of the interval, for which to find how many labels it takes; of a typical group if there
+        are groups, otherwise of the whole field.
     apart : two groups, optional
-        Of values: two slices, for which to tell how many labels it takes to tell them apart.
+        Of values: two groups, for which to find how many labels it takes to distinguish them.
     random_state : int
         Seed of these labels.
     progress : callable, optional
@@ -138,7 +144,7 @@ def plan(
     Returns
     -------
     Plan
-        Of values a `ValuesPlan`: `n`, `prevalence` and `assume` do not go with it.
+        Of values a `CategoriesPlan`: `n`, `prevalence` and `assume` do not go with it.
 
     Examples
     --------
@@ -174,7 +180,7 @@ def plan(
                 "Of values, the field of the estimate is planned for: neither n, prevalence nor assume."
             )
         numbers = checked_labels(LABELS if labels is None else labels)
-        return plan_values(
+        return plan_categories(
             prev, k=k, level=level, labels=numbers, width=width, apart=apart, progress=progress
         )
     if width is not None or apart is not None:
@@ -182,7 +188,7 @@ def plan(
             f"{option('width')} and {option('apart')} are planned for an estimate of values, by default."
         )
     outlook, numbers = _outlook(
-        prev, labels, told=n is not None or prevalence is not None or assume != "trust"
+        prev, labels, other_field=n is not None or prevalence is not None or assume != "trust"
     )
     rows = lab.A.sum(axis=1)
     parts = width_parts(lab.M, p, k=k, n=size, rows=rows)
@@ -191,14 +197,14 @@ def plan(
     more_field, more_lab = rows_to_reach((width / (4 * z)) ** 2, lab.M, p, k=k, n=size, rows=rows)
     whole = parts.sampling + parts.separability + parts.lab
     mean_prediction = p @ lab.M @ lab.bin_means
-    scene = _Scene.expected(lab, size * p @ lab.M) if prev is None else _Scene.of(prev)
+    planned = _Planned.expected(lab, size * p @ lab.M) if prev is None else _Planned.of(prev)
     as_it_is = prev is not None and n is None and prevalence is None
     if assume == "label_shift":
         after_trust = width
     elif prev is not None and prev.rests_on_lab_groups and as_it_is:
         after_trust = _width_with_lab_groups(prev, level)[k]
     else:
-        after_trust = scene.width(lab, p, size, level)[k]
+        after_trust = planned.width(lab, p, size, level)[k]
     return Plan(
         of=lab.classes[k],
         n=int(size),
@@ -216,16 +222,16 @@ def plan(
 
 
 def _outlook(
-    prev: Prevalence | None, labels: Sequence[int] | None, *, told: bool
+    prev: Prevalence | None, labels: Sequence[int] | None, *, other_field: bool
 ) -> tuple[Outlook | None, tuple[int, ...]]:
     """What further labels are planned with, and how many of them; None where that is not asked for.
 
-    ``told``: whether another field is planned for than that of the estimate.
+    ``other_field``: whether another field is planned for than that of the estimate.
     """
     if labels is None:
-        labels = () if told or prev is None else LABELS
+        labels = () if other_field or prev is None else LABELS
     labels = checked_labels(labels)
-    if len(labels) and (prev is None or told):
+    if len(labels) and (prev is None or other_field):
         raise InputError(
             f"{option('labels')} are planned for the field of an estimate, as it is. Give a Prevalence, and neither "
             "n, prevalence nor assume."
@@ -255,7 +261,7 @@ def labels_to_settle(prev: Prevalence) -> int | None:
     """Labels drawn at random that would settle the verdict, where that is soon computed: two classes, few groups."""
     if prev.is_judged or len(prev.classes) > 2 or len(prev.groups) > _QUICK_GROUPS:
         return None
-    outlook, _ = _outlook(prev, LABELS, told=False)
+    outlook, _ = _outlook(prev, LABELS, other_field=False)
     return None if outlook is None else outlook.labels_to_settle()
 
 
@@ -266,7 +272,7 @@ def _width_with_lab_groups(prev: Prevalence, level: float) -> Floats:
 
 
 @dataclass(frozen=True)
-class _Scene:
+class _Planned:
     """What is planned for: one population that moved, or one more group like those of the lab."""
 
     trust: Trust
@@ -274,7 +280,7 @@ class _Scene:
     grouped: bool
 
     @classmethod
-    def expected(cls, lab: Lab, V: Floats) -> _Scene:
+    def expected(cls, lab: Lab, V: Floats) -> _Planned:
         """What a lab would make of this histogram (m,)."""
         shift = overall_shift(np.asarray(lab.F_effective), V, smoothing=lab.smoothing)
         if lab.rehearsal is not None:
@@ -283,7 +289,7 @@ class _Scene:
         return cls(Trust(alone, alone), moved=shift.shifted, grouped=False)
 
     @classmethod
-    def of(cls, prev: Prevalence) -> _Scene:
+    def of(cls, prev: Prevalence) -> _Planned:
         return cls(prev.trust, moved=prev.overall_shift.shifted, grouped=False)
 
     def width(self, lab: Lab, p: Floats, n: float, level: float) -> Floats:

@@ -9,12 +9,17 @@ import numpy as np
 
 from fieldcal.core.categories import Judge
 from fieldcal.core.field_model import Model
-from fieldcal.core.field_posterior import FieldPosterior, Posterior, Predicted, posterior_of, prior_predictive
+from fieldcal.core.field_posterior import (
+    FieldPosterior,
+    ModelPosterior,
+    Predicted,
+    posterior_of,
+    prior_predictive,
+)
 from fieldcal.core.histogram_posterior import HistogramPosterior, Histograms
 from fieldcal.core.hypotheses import KINDS
 from fieldcal.core.policy import POLICY
-from fieldcal.core.posterior import Posterior as UrcPosterior
-from fieldcal.core.posterior import Summary
+from fieldcal.core.posterior import Posterior, Summary
 from fieldcal.core.priors import N_DRAWS, Prior, prior_from
 from fieldcal.core.problem import Problem
 from fieldcal.core.reweight import matched_tilt, steps_of
@@ -46,7 +51,7 @@ class Solved:
     @classmethod
     def of(
         cls,
-        posterior: UrcPosterior,
+        posterior: Posterior,
         point: Point,
         level: float | None,
         *,
@@ -96,7 +101,7 @@ class LabelShift:
 
 def under_label_shift(
     prior: Prior,
-    posterior: UrcPosterior,
+    posterior: Posterior,
     point: Point,
     level: float | None,
     *,
@@ -210,7 +215,7 @@ def with_labels(found: FieldPosterior, model: Model, field: Field, seed: int) ->
     return replace(found, labelled=posterior_of(model, seed), left=left)
 
 
-def of_estimate(prev: Prevalence, *, weighed: bool) -> Posterior:
+def of_estimate(prev: Prevalence, *, weighed: bool) -> ModelPosterior:
     """The posterior of the multilevel model, made anew.
 
     ``weighed``: whether labels of the field weigh the hypotheses, now or later, so that all of them are open.
@@ -265,7 +270,7 @@ def histograms_of(prev: Prevalence, rows: Ints) -> tuple[Problem, HistogramPoste
     )
 
 
-def beside_histograms(prev: Prevalence, posterior: Posterior, n: float) -> FieldPosterior:
+def beside_histograms(prev: Prevalence, posterior: ModelPosterior, n: float) -> FieldPosterior:
     """A posterior of n field labels beside the one without them, which few labels leave some weight."""
     _, groups = histograms_of(prev, np.arange(len(prev.groups)))
     left = 0.0 if posterior.model.lab_groups else weight_without_labels(n)
@@ -378,7 +383,7 @@ def reweighting(
     )
 
 
-def reweighting_with(prev: Prevalence, posterior: Posterior) -> FromModel:
+def reweighting_with(prev: Prevalence, posterior: ModelPosterior) -> FromModel:
     """Class weights that follow from another posterior of the same estimate."""
     assert prev.by_model is not None
     counts, labels = posterior.model.counts, prev.by_model.labels

@@ -1,4 +1,4 @@
-"""plan for values: how many rows to label for a width, or to tell two slices apart; and widths with more labels."""
+"""plan for values: how many rows to label for a width, or to distinguish two groups; and widths with more labels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fieldcal.types import Design, Floats, Ints
 
 _MOST_LABELS = 1_000_000
 _STEPS = 7  # of a search among the numbers of labels, at most
-_POWER = 0.8  # the probability with which two slices are told apart
+_POWER = 0.8  # the probability with which two groups are distinguished
 _MOST = 200  # groups that are planned for
 _TINY = 1e-300
 
@@ -79,17 +79,17 @@ def _widths(more: MoreLabels) -> str:
 
 
 @dataclass(frozen=True)
-class ValuesPlan:
+class CategoriesPlan:
     """What labels would make of the shares behind values.
 
     Attributes
     ----------
     labels : rows that have one
-    width, group_width : of the interval now: of the whole field, and of a typical slice (the median), if there are any
+    width, group_width : of the interval now: of the whole field, and of a typical group (the median), if there are any
     more_labels : the widths that further labels of each design would leave
-    wanted : the width that was asked for, of a typical slice where there are slices, otherwise of the whole field
+    wanted : the width that was asked for, of a typical group if there are groups, otherwise of the whole field
     labels_for_width : random labels more that give it; None where labels alone do not, and more rows are needed
-    apart : the two slices that are to be told apart
+    apart : the two groups that are compared
     difference : of their shares, as estimated now
     labels_to_tell : random labels more that tell them apart in four of five cases, if they differ as they seem to
     """
@@ -135,7 +135,7 @@ def _rows(number: int | None) -> str:
     return f"about {number:,} labels more, drawn at random" if number else "no more labels"
 
 
-def plan_values(
+def plan_categories(
     prev: Prevalence,
     *,
     k: int,
@@ -144,8 +144,8 @@ def plan_values(
     width: Any = None,
     apart: Any = None,
     progress: Callable[[int, int], None] | None = None,
-) -> ValuesPlan:
-    """Of class k: the widths with more labels, and how many are needed for one, or to tell two slices apart."""
+) -> CategoriesPlan:
+    """Of class k: the widths with more labels, and how many are needed for one, or to distinguish two groups."""
     judged = prev.judged
     rows = _largest(judged)
     pair = None if apart is None else _pair(prev, apart)
@@ -159,7 +159,7 @@ def plan_values(
     done = 0
 
     @functools.cache  # a search for a width and one for two slices ask for the same numbers
-    def after(n: int, design: Design = "random") -> _Left:
+    def after(n: int, design: Design = "random") -> _Uncertainty:
         nonlocal done
         found = outlook.after(n, design, k)
         done = min(done + (n > 0), steps)
@@ -184,14 +184,14 @@ def plan_values(
         difference = float(prev.estimate[pair[0], k] - prev.estimate[pair[1], k])
         needed = abs(difference) / float(ndtri((1 + level) / 2) + ndtri(_POWER))
 
-        def told(n: int) -> bool:
+        def distinguished(n: int) -> bool:
             first, second = after(n).draws(np.array([a, b]))
             return float((first - second).std()) <= needed
 
         plan |= {"apart": tuple(prev.groups[g] for g in pair), "difference": difference}
-        plan |= {"labels_to_tell": _fewest(told, open_rows)}
+        plan |= {"labels_to_tell": _fewest(distinguished, open_rows)}
     more = [MoreLabels(int(n), design, *widths(n, design)) for n in planned for design in outlook.designs]
-    return ValuesPlan(
+    return CategoriesPlan(
         of=prev.classes[k],
         level=level,
         labels=float(
@@ -206,7 +206,7 @@ def plan_values(
 
 
 @dataclass(frozen=True)
-class _Left:
+class _Uncertainty:
     """What labels leave open in the share of a class."""
 
     whole: float  # standard deviations: of all rows,
@@ -248,7 +248,7 @@ class _Outlook:
     def rest(self) -> Floats:
         return np.asarray(np.maximum(self.V - self.known.sum(axis=1), 0.0))
 
-    def after(self, n: float, design: Design, k: int) -> _Left:
+    def after(self, n: float, design: Design, k: int) -> _Uncertainty:
         """With so many labels more, all rows at most."""
         if design == "by_class" or not (n or self.by_labels):
             return self._under_label_shift(n, k)
@@ -257,14 +257,18 @@ class _Outlook:
         given = self.given if self.given.any() else None
         found = posterior_of(model_of(known, self.V, given), self.seed)
         whole, each = (shares.deviation[:, k] for shares in (found.whole(), found.shares()))
-        return _Left(float(whole[0]), float(np.median(each)), lambda at: found.draws(at, 1_024)[..., k])
+        return _Uncertainty(
+            float(whole[0]), float(np.median(each)), lambda at: found.draws(at, 1_024)[..., k]
+        )
 
-    def _under_label_shift(self, n: float, k: int) -> _Left:
+    def _under_label_shift(self, n: float, k: int) -> _Uncertainty:
         problem = replace(self.problem, F=self.given + n / len(self.M) * self.M)
         found = Judge().posterior(problem, random_state=self.seed)
         whole = Judge().posterior(problem.whole(), random_state=self.seed).summary(0.9).sd[0, k]
         each = found.summary(0.9).sd[:, k]
-        return _Left(float(whole), float(np.median(each)), lambda at: found.draws(per_draw=16)[at][..., k])
+        return _Uncertainty(
+            float(whole), float(np.median(each)), lambda at: found.draws(per_draw=16)[at][..., k]
+        )
 
 
 def _largest(judged: Judged) -> Ints:
