@@ -35,6 +35,7 @@ class Recipe(ABC):
 
     #: What it is shown: predicted probabilities, bin ids that the caller worked out, or values that it looks up.
     takes: ClassVar[Literal["probabilities", "ids", "values"]] = "probabilities"
+    noun: ClassVar[str] = "bins"  # for people
 
     @property
     def takes_probabilities(self) -> bool:

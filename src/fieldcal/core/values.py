@@ -141,6 +141,7 @@ class Values(Partition):
     other: bool
     kind: ClassVar[str] = "values"
     takes: ClassVar[Literal["probabilities", "ids", "values"]] = "values"
+    noun: ClassVar[str] = "values"
 
     def __init__(self, bins: Iterable[Any], other: bool = False) -> None:
         if isinstance(bins, (str, bytes, Mapping)) or not isinstance(bins, Iterable):

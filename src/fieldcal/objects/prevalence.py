@@ -34,7 +34,16 @@ from fieldcal.objects.field import Field
 from fieldcal.objects.judged import Judged, step_to_shares
 from fieldcal.objects.lab import Lab
 from fieldcal.objects.over_time import OverTime
-from fieldcal.objects.prevalence_parts import Correction, FieldLabels, Fit, FromModel, WholeField
+from fieldcal.objects.prevalence_parts import (
+    PREVALENCE,
+    SHARES,
+    Correction,
+    FieldLabels,
+    Fit,
+    FromModel,
+    WholeField,
+    Words,
+)
 from fieldcal.objects.verdict import Verdict
 from fieldcal.options import check_options
 from fieldcal.types import Floats, Ints, Keys, Shape
@@ -271,6 +280,11 @@ class Prevalence(Artefact):
     def is_judged(self) -> bool:
         """Whether the estimate is of shares behind the categories of a judge or a test."""
         return self.prior.get("name") == JUDGE
+
+    @property
+    def words(self) -> Words:
+        """What people call its parts."""
+        return SHARES if self.is_judged else PREVALENCE
 
     @cached_property
     def judged(self) -> Judged:

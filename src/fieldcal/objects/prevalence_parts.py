@@ -35,10 +35,6 @@ class PriorPredictive(Frozen):
     expected: Numbers  # (K,)
     p_value: float  # of the difference between expected and observed shares
 
-    @property
-    def rarity(self) -> str:
-        return "fewer than one in 1,000" if self.p_value < 1e-3 else f"{self.p_value:.1%}"
-
 
 class FieldLabels(Frozen):
     """Evidence of the labelled field rows about the hypotheses."""
@@ -172,6 +168,23 @@ class Correction:
     known: bool = (
         False  # prevalences are the caller's, so there is no whole field to use for an unknown group
     )
+
+
+@dataclass(frozen=True)
+class Words:
+    """What people call the parts of an estimate."""
+
+    share: str
+    title: str  # of one population
+    mean_prediction: str
+    estimate: str
+    whole: str
+    lab: bool  # whether shares in the lab, and under label shift, are beside them
+
+
+PREVALENCE = Words("Prevalence", "Prevalence", "mean prediction", "estimate", "whole field", True)
+#: Of categories: labelled rows are a selection, or rows of the field.
+SHARES = Words("Share", "Shares behind the values", "as judged", "share", "all rows", False)
 
 
 class Fit(Frozen):

@@ -26,25 +26,22 @@ _SHOWN_LINES = 36  # group lines, if every class has one
 
 def title(prev: Prevalence) -> str:
     rows = f"{float(np.sum(prev.n)):,.0f} rows"
-    what = "Share" if prev.is_judged else "Prevalence"
     if not prev.field.grouped:
-        return f"{'Shares behind the values' if prev.is_judged else what} in one population, {rows}"
+        return f"{prev.words.title} in one population, {rows}"
     classes = f"{len(prev.classes):,} {prev.lab.outcome.plural}"
     of = group_keys.show(prev.classes[1], width=30) if _shows_one_class(prev) else classes
-    return f"{what} of {of} in {len(prev.groups):,} groups, {rows}"
+    return f"{prev.words.share} of {of} in {len(prev.groups):,} groups, {rows}"
 
 
 def table(prev: Prevalence) -> tuple[list[str], list[list[str]]]:
     """Head and rows: a line per class of the whole field and of the largest groups."""
     interval = "" if prev.level is None else f"{prev.level:.0%} interval"
     first = ["group", "class"] if prev.field.grouped else ["class"]
-    names = ["mean prediction", "under label shift", "estimate"]
-    if prev.is_judged:
-        names[0], names[2] = "as judged", "share"
+    names = [prev.words.mean_prediction, "under label shift", prev.words.estimate]
     head = [*first, "n", *names, interval, "status"]
     lines = [_line(prev, *line) for line in shown_lines(prev)]
     left_out = {"class"} if _shows_one_class(prev) else set()
-    if prev.is_judged:  # no assumption about the shift
+    if not prev.words.lab:  # no assumption about the shift
         left_out.add("under label shift")
     kept = [i for i, column in enumerate(head) if column not in left_out]
     return [head[i] for i in kept], [[line[i] for i in kept] for line in lines]

@@ -191,7 +191,7 @@ def lab_title(lab: Lab, classes: str = "") -> str:
 
 
 def bins_word(lab: Lab) -> str:
-    return "values" if lab.of_values else "bins"
+    return lab.partition.noun
 
 
 def rehearsal_text(lab: Lab) -> str:

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from fieldcal.alignment import check_alignment
 from fieldcal.core.partition import as_columns, cut, quantile_cuts
 from fieldcal.errors import InputError, InputTypeError
-from fieldcal.objects import Lab, group_keys
+from fieldcal.objects import Lab
+from fieldcal.objects.outcome import place_of_class
 from fieldcal.options import as_array, check_kind
 from fieldcal.plots.style import Table, numbers, short_names
 from fieldcal.types import Floats
@@ -88,12 +89,8 @@ def _series(name: str, scores: Floats, hits: Floats, n: Floats) -> Table:
 
 def _class_at(classes: tuple[Hashable, ...], of: Hashable, weight: Floats) -> int:
     """Position of the requested class; else of the second of two, or of the one with the largest weight."""
-    if of is None:
-        return 1 if len(classes) == 2 else int(np.argmax(weight))
-    at = int(group_keys.positions(classes, (group_keys.normalize(of),))[0])
-    if at < 0:
-        raise InputError(f"There is no class {of!r:.60}. The classes are {classes!r:.200}.")
-    return at
+    usual = 1 if len(classes) == 2 else int(np.argmax(weight))
+    return usual if of is None else place_of_class(classes, of)
 
 
 def _codes(y: Any) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""The table behind each plot: numbers lists that JSON can hold, in drawing order.
+"""The table behind each plot: plain lists that JSON can hold, in drawing order.
 
 Each function of `fieldcal.plots` has one of the same name here. A table has one entry per position on an axis; numbers
 are Python floats or None; names are short and on one line. A table that omits groups states how many.
@@ -131,9 +131,9 @@ def forest(prev: Prevalence, *, of: Hashable = None, limit: int = 30, truth: Flo
         "total": len(lines.estimate),
         "whole": _whole_line(prev, k) if grouped else None,
         # Labelled rows of categories are a selection, or rows of the field: not a population to compare with.
-        "lab": float(prev.lab.p_lab[k]) if grouped and not prev.is_judged else None,
-        "lab_each": None if grouped or prev.is_judged else numbers(prev.lab.p_lab[chosen]),
-        "judged": prev.is_judged,
+        "lab": float(prev.lab.p_lab[k]) if grouped and prev.words.lab else None,
+        "lab_each": None if grouped or not prev.words.lab else numbers(prev.lab.p_lab[chosen]),
+        "judged": not prev.words.lab,
     }
 
 
@@ -356,9 +356,6 @@ def response(lab: Lab) -> Table:
 # -- selection of groups, where there are more than there is room for -------------------------------------------
 
 
-# -- names and numbers -----------------------------------------------------------------------------------------
-
-
 _HALF_OF_90 = 1.645  # half-width of a 90 % interval, in standard errors
 
 
@@ -389,7 +386,7 @@ def select_lines(lines: Lines, limit: int) -> list[int]:
 def by_certain_change(lines: Lines) -> Ints:
     """Positions by the distance from the mean prediction to the interval, then by the difference in interval widths.
 
-    Differs from a numbers ratio, which is huge for a class with a share near zero and a tiny interval.
+    Differs from a plain ratio, which is huge for a class with a share near zero and a tiny interval.
     """
     change = np.abs(lines.estimate - lines.mean_prediction)
     half = _half_width(lines)

@@ -111,7 +111,7 @@ def _whole_line(prev: Prevalence, shown: list[int], more: dict[str, Floats | Non
     columns = {name: getattr(prev.whole, name) for name in _COLUMNS}
     labelled = labelled_rows_of(prev)
     return {
-        "name": "all rows" if prev.is_judged else "whole field",
+        "name": prev.words.whole,
         "n": np.sum(prev.n).item(),
         "effect": prev.fit.whole_effect,
         "labelled": None if labelled is None else float(labelled.sum()),

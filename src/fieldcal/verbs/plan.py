@@ -10,7 +10,6 @@ import numpy as np
 from scipy.special import ndtri
 
 from fieldcal.core.goodness_of_fit import overall_shift
-from fieldcal.core.histogram_posterior import HistogramPosterior
 from fieldcal.core.planning import Outlook, labels_to_decide, prevalence_variance, rows_to_reach, width_parts
 from fieldcal.core.posterior import Summary
 from fieldcal.core.trust import Trust, skill, without_labels
@@ -300,14 +299,8 @@ class _Planned:
         spread = Summary(*(x[None] for x in (p, sd, p - half, p + half)))
         whole, average = (lab.p_lab, at_lab) if self.grouped else (p, mean)
         V = n * (p @ lab.M)[None]
-        found = HistogramPosterior(
-            histograms(
-                lab, V, mean[None], average, p[None], whole, self.trust, grouped=self.grouped, summary=spread
-            ),
-            self.trust,
-            self.moved,
-            self.grouped,
-        )
+        options: dict[str, Any] = {"shifted": self.moved, "grouped": self.grouped, "summary": spread}
+        found = histograms(lab, V, mean[None], average, p[None], whole, self.trust, **options)
         if found.alone:
             return np.minimum(1.0, 2 * half)
         lower, upper = found.shares().interval(level, V.sum(axis=1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -130,9 +131,10 @@ def histograms(
     whole: Floats,
     trust: Trust,
     *,
+    shifted: bool,
     grouped: bool,
     summary: Summary | None = None,
-) -> Histograms:
+) -> HistogramPosterior:
     """Of groups with effective rows V (G, m)."""
     steps = steps_of(
         urc=urc,
@@ -143,7 +145,7 @@ def histograms(
         grouped=grouped,
     )
     validated = lab.rehearsal if grouped else None
-    return Histograms(
+    found = Histograms(
         mean_prediction,
         urc,
         average,
@@ -155,6 +157,7 @@ def histograms(
         lab.miscalibration,
         None if validated is None else excess_variance(validated, trust.between),
     )
+    return HistogramPosterior(found, trust, shifted, grouped)
 
 
 def mean_of_field(lab: Lab, field: Field) -> Floats:
@@ -178,10 +181,8 @@ def _of_groups(
     """Of the groups that the problem is about; one without rows has the mean prediction of the whole field."""
     average = mean_of_field(lab, field)
     mean = np.where(np.asarray(field.n)[rows, None] > 0, field.mean_prediction[rows], average)
-    found = histograms(
-        lab, problem.V, mean, average, urc, whole, trust, grouped=field.grouped, summary=summary
-    )
-    return HistogramPosterior(found, trust, shifted, field.grouped)
+    options: dict[str, Any] = {"shifted": shifted, "grouped": field.grouped, "summary": summary}
+    return histograms(lab, problem.V, mean, average, urc, whole, trust, **options)
 
 
 def without_labels(
@@ -193,18 +194,10 @@ def without_labels(
     if len(each.p) == 1:
         return FieldPosterior(groups, groups)
     average, V = mean_of_field(lab, field), problem.total[None]
-    together = histograms(
-        lab,
-        V,
-        average[None],
-        average,
-        whole.p,
-        whole.p[0],
-        trust,
-        grouped=False,
-        summary=whole.summary,
-    )
-    return FieldPosterior(groups, HistogramPosterior(together, trust, shifted, False))
+    p = whole.p
+    options: dict[str, Any] = {"shifted": shifted, "grouped": False, "summary": whole.summary}
+    together = histograms(lab, V, average[None], average, p, p[0], trust, **options)
+    return FieldPosterior(groups, together)
 
 
 def with_labels(found: FieldPosterior, model: Model, field: Field, seed: int) -> FieldPosterior:
