@@ -108,8 +108,8 @@ def meeting(V: Floats, M: Floats, k: int, n: Floats, A: Floats) -> Meeting:
     n : (2,) rows
     """
     (K, m), misfit = M.shape, closest(V, M).change
-    apart = np.zeros((1, 2 * (K + m) + 1))
-    apart[0, [k, K + k]] = 1.0, -1.0
+    order = np.zeros((1, 2 * (K + m) + 1))
+    order[0, [k, K + k]] = 1.0, -1.0
     zero = np.zeros((m, m))
     excess = [
         np.hstack([M.T, np.zeros((m, K)), -np.eye(m), zero, np.zeros((m, 1))]),
@@ -121,7 +121,7 @@ def meeting(V: Floats, M: Floats, k: int, n: Floats, A: Floats) -> Meeting:
     sums[0, :K], sums[1, K : 2 * K] = 1.0, 1.0
     found = _optimum(
         np.eye(2 * (K + m) + 1)[-1],
-        A_ub=np.vstack([*excess, within, apart]),
+        A_ub=np.vstack([*excess, within, order]),
         b_ub=np.concatenate([*V, misfit, [0.0]]),
         A_eq=sums,
         b_eq=np.ones(2),

@@ -447,7 +447,7 @@ class Prevalence(Artefact):
         >>> import fieldcal
         >>> prev = fieldcal.datasets.example().prev
         >>> prev.break_even(group=1, share_above=0.3).rows.round(2).tolist()
-        [0.2]
+        [0.17]
         """
         return break_even.break_even(
             self,

@@ -44,7 +44,7 @@ def breakdown(
     >>> plots.breakdown(prev, group=1, ax=Figure().subplots()).get_xlabel()
     'rows scored differently than in the lab'
     >>> round(plots.tables.breakdown(prev, group=1)["break_even"], 3)
-    0.063
+    0.047
     """
     table = table_of(prev, "break_even", tables.breakdown, of=of, group=group)
     ax = style.axes(ax, "breakdown", table)
