@@ -95,7 +95,15 @@ def all_commands() -> tuple[Command, ...]:
     from fieldcal.cli import run as all_verbs
 
     verbs = (commands.learn, commands.count, commands.merge, commands.estimate, commands.recalibrate)
-    others = (apply.decide, apply.change_prevalence, plan.plan, contrast.contrast, watch.alarms, show.show)
+    others = (
+        apply.decide,
+        apply.change_prevalence,
+        plan.plan,
+        contrast.contrast,
+        watch.alarms,
+        watch.watch,
+        show.show,
+    )
     return (*verbs, commands.check, all_verbs.run, pages.report, pages.demo, *others, *sql.COMMANDS)
 
 

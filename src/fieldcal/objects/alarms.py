@@ -169,3 +169,29 @@ def _silent(over: OverTime, r: int, t: int) -> str:
 
 def _named(group: Hashable) -> str:
     return "the whole field" if group is None else show.name(group)
+
+
+def metrics(over: OverTime, found: Alarms, of: Hashable) -> bytes:
+    """The newest window with rows of every group, as OpenMetrics text."""
+    k = place_of_class(over.classes, of)
+    lines = ["# TYPE fieldcal_share gauge", "# HELP fieldcal_share Share of a class in the newest window."]
+    names = ["" if key is None else group_keys.show(key, width=200) for key in over.groups]
+    newest = [int(np.flatnonzero(n > 0)[-1]) if (n > 0).any() else -1 for n in over.n]
+    label = _label(group_keys.show(over.classes[k], width=200))
+    for r, (name, t) in enumerate(zip(names, newest, strict=True)):
+        for bound in ("estimate", "lower", "upper", "mean_prediction"):
+            value = float(getattr(over, bound)[r, t, k])
+            if value == value:
+                lines.append(
+                    f'fieldcal_share{{group="{_label(name)}",class="{label}",value="{bound}"}} {value:.6g}'
+                )
+    lines += ["# TYPE fieldcal_rows gauge", "# HELP fieldcal_rows Rows of the newest window."]
+    lines += [f'fieldcal_rows{{group="{_label(name)}"}} {over.n[r, -1]:.6g}' for r, name in enumerate(names)]
+    lines += ["# TYPE fieldcal_alarms gauge", "# HELP fieldcal_alarms Alarms by kind."]
+    lines += [f'fieldcal_alarms{{kind="{kind}"}} {len(found.of(kind))}' for kind in KINDS]
+    lines += ["# TYPE fieldcal_severity gauge", f"fieldcal_severity {found.severity}", "# EOF"]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _label(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", " ")
