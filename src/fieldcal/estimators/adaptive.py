@@ -32,23 +32,38 @@ class Adaptive(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     A subclass fits ``model_``, which turns its input into probabilities, and validates input in `_input`.
     """
 
-    method: MethodName
-    partition: PartitionLike
-    smoothing: float | Literal["auto"]
-    ordered: bool
-    prior: PriorLike
-    trust: float | Literal["auto"]
-    point: PointLike
-    level: float
-    unseen: Unseen
-    calibration: Calibration | None
-    random_state: Any
-
     model_: Any
     classes_: NDArray[Any]
     lab_: Lab
     field_: Field
     prevalence_: Prevalence
+
+    def __init__(
+        self,
+        *,
+        method: MethodName = "default",
+        partition: PartitionLike = "auto",
+        smoothing: float | Literal["auto"] = "auto",
+        ordered: bool = False,
+        prior: PriorLike = "auto",
+        trust: float | Literal["auto"] = "auto",
+        point: PointLike = "auto",
+        level: float = 0.9,
+        unseen: Unseen = "global",
+        calibration: Calibration | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.method = method
+        self.partition = partition
+        self.smoothing = smoothing
+        self.ordered = ordered
+        self.prior = prior
+        self.trust = trust
+        self.point = point
+        self.level = level
+        self.unseen = unseen
+        self.calibration = calibration
+        self.random_state = random_state
 
     def adapt(
         self,

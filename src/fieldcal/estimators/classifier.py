@@ -131,19 +131,21 @@ class RecalibratedClassifier(MetaEstimatorMixin, Adaptive):  # type: ignore[misc
         calibration: Calibration | None = None,
         random_state: Any = 0,
     ) -> None:
+        super().__init__(
+            method=method,
+            partition=partition,
+            smoothing=smoothing,
+            ordered=ordered,
+            prior=prior,
+            trust=trust,
+            point=point,
+            level=level,
+            unseen=unseen,
+            calibration=calibration,
+            random_state=random_state,
+        )
         self.estimator = estimator
         self.cv = cv
-        self.method = method
-        self.partition = partition
-        self.smoothing = smoothing
-        self.ordered = ordered
-        self.prior = prior
-        self.trust = trust
-        self.point = point
-        self.level = level
-        self.unseen = unseen
-        self.calibration = calibration
-        self.random_state = random_state
 
     def fit(
         self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None, **fit_params: Any

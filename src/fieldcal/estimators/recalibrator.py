@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -10,10 +10,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import validate_data
 
 from fieldcal.alignment import check_alignment
-from fieldcal.core.methods import MethodName
-from fieldcal.core.partition import PartitionLike
-from fieldcal.core.priors import PriorLike
-from fieldcal.estimators.adaptive import Adaptive, Calibration, checked_labels, checked_proba, distinct
+from fieldcal.estimators.adaptive import Adaptive, checked_labels, checked_proba, distinct
 from fieldcal.estimators.cross_fitting import (
     GivenProbabilities,
     Splits,
@@ -22,7 +19,7 @@ from fieldcal.estimators.cross_fitting import (
     out_of_fold,
     without_none,
 )
-from fieldcal.types import Floats, PointLike, Unseen
+from fieldcal.types import Floats
 
 
 class Recalibrator(Adaptive):
@@ -97,33 +94,6 @@ class Recalibrator(Adaptive):
     >>> bool(recalibrator.predict_proba([0.5], groups=[1])[0, 1] > 0.5)
     True
     """
-
-    def __init__(
-        self,
-        *,
-        method: MethodName = "default",
-        partition: PartitionLike = "auto",
-        smoothing: float | Literal["auto"] = "auto",
-        ordered: bool = False,
-        prior: PriorLike = "auto",
-        trust: float | Literal["auto"] = "auto",
-        point: PointLike = "auto",
-        level: float = 0.9,
-        unseen: Unseen = "global",
-        calibration: Calibration | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.method = method
-        self.partition = partition
-        self.smoothing = smoothing
-        self.ordered = ordered
-        self.prior = prior
-        self.trust = trust
-        self.point = point
-        self.level = level
-        self.unseen = unseen
-        self.calibration = calibration
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None) -> Self:
         """Learn the lab.
