@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +84,6 @@ class Session(AbstractContextManager["Session"]):
         self._folder = Path(self._scratch.name)
         settings: dict[str, Any] = {
             "temp_directory": str(self._folder),
-            "home_directory": str(self._folder),  # the user's own may be missing or read-only
             "autoinstall_known_extensions": False,  # nothing is fetched from a network
             "autoload_known_extensions": False,
             "allow_persistent_secrets": False,
@@ -93,12 +93,17 @@ class Session(AbstractContextManager["Session"]):
         }
         settings |= {} if threads is None else {"threads": threads}
         settings |= {} if self.memory is None else {"memory_limit": f"{self.memory // 1024}KiB"}
-        self.connection = duckdb.connect(config=settings)
+        known = _settings_of(duckdb)
+        self.connection = duckdb.connect(config={n: v for n, v in settings.items() if n in known})
         for name, value in self._local_settings().items():
-            self.connection.execute(f"SET {name} = $value", {"value": value})
+            if name in known:
+                self.connection.execute(f"SET {name} = '{value}'")
 
     def _local_settings(self) -> dict[str, str]:
         settings = {
+            "home_directory": str(self._folder).replace(
+                "'", "''"
+            ),  # the user's own may be missing or read-only
             "enable_progress_bar": "false",
             "TimeZone": "UTC",  # what is written is the same everywhere
             # The statistics of a parquet file may be damaged, or leave NaN out: its values decide, and nothing else.
@@ -292,6 +297,14 @@ class Source:
             return self.relation, []
         table = self._open(name)[0]
         return table, [name] if name in table.columns else []
+
+
+@cache
+def _settings_of(duckdb: Any) -> frozenset[str]:
+    """The settings that this version of DuckDB has; those that some lack only help later ones."""
+    with duckdb.connect() as connection:
+        rows = connection.execute("SELECT name FROM duckdb_settings()").fetchall()
+    return frozenset(name for (name,) in rows)
 
 
 def _with_types(relation: Any, sources: Iterable[Source]) -> Any:
