@@ -24,8 +24,6 @@ def open_table(native: Any, *, row_id: Sequence[str] = ()) -> Table:
             "fieldcal.tables.files.session."
         )
     refuse_repeats(_names(native))
-    for name in ("duckdb", "sqlglot", "pyarrow"):
-        require(name, "tables", purpose="to count and recalibrate tables")
     return made(native, row_id)
 
 
@@ -50,12 +48,16 @@ def _relation(native: Any, row_id: Sequence[str]) -> Table:
 
 
 def _frame(native: Any, _: Sequence[str]) -> Table:
+    for name in ("duckdb", "pyarrow"):
+        require(name, "tables", purpose="to count and recalibrate tables")
     from fieldcal.tables.engines.frames import Frame, library_of
 
     return Frame(native, library_of(native))
 
 
 def _lazy(native: Any, _: Sequence[str]) -> Table:
+    for name in ("duckdb", "pyarrow"):
+        require(name, "tables", purpose="to count and recalibrate tables")
     from fieldcal.tables.engines.frames import LazyPolars
 
     return LazyPolars(native)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fieldcal.errors import InputError
+from fieldcal.storage import require
 from fieldcal.tables.dialect import Expr
 from fieldcal.tables.engines.base import Small, Table, Type
 from fieldcal.tables.files.duckdb_errors import translated
@@ -80,8 +81,7 @@ def as_arrow(relation: Any) -> Any:
 
 def as_table(small: Small) -> Any:
     """A small table as pyarrow's."""
-    import pyarrow as pa
-
+    pa = require("pyarrow", "tables", purpose="to recalibrate tables")
     return pa.table({n: pa.array(values, arrow_type(small.types[n])) for n, values in small.columns.items()})
 
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fieldcal.errors import InputError
 from fieldcal.objects import group_keys
 from fieldcal.tables.dialect import Expr
 from fieldcal.tables.engines.base import OBJECTS, Table, Type
@@ -26,6 +27,7 @@ from fieldcal.tables.rows import TABLE, Rows
 _BATCH = 1_000_000  # rows of a LazyFrame that are worked on at once
 
 
+_POLARS = (1, 37)  # before, an error while batches were read was lost, and the rest of the rows with it
 _here = threading.local()
 
 
@@ -121,10 +123,8 @@ class Frame(Table):
         with translated("the table"):
             answer = as_arrow(self._run(statement, small))
         row, columns = answer.column(0).to_numpy(), answer.columns[1:]
-        if len(row) and not (row[1:] > row[:-1]).all():
-            place = np.empty(len(row), dtype=np.int64)
-            place[row] = np.arange(len(row))
-            columns = [column.combine_chunks().take(place) for column in columns]
+        if not (row[1:] > row[:-1]).all():
+            columns = [_in_order(column, row) for column in columns]
         return self.library.extended(self.native, dict(zip(names, columns, strict=True)))
 
     def taken(self, rows: Rows) -> Any:
@@ -147,6 +147,19 @@ def _answer(__fieldcal_source: Any, statement: str, __fieldcal_small: Any) -> An
     answer = relation.query(TABLE, statement)
     del __fieldcal_small
     return answer
+
+
+def _in_order(column: Any, row: Any) -> Any:
+    """A column of Arrow's, each value at the number of its row."""
+    import pyarrow as pa
+
+    if column.null_count == 0 and pa.types.is_floating(column.type):
+        values = np.empty(len(row))
+        values[row] = column.to_numpy()
+        return pa.chunked_array([values])
+    place = np.empty(len(row), dtype=np.int64)
+    place[row] = np.arange(len(row))
+    return column.combine_chunks().take(place)
 
 
 def type_of_arrow(kind: Any) -> Type:
@@ -350,6 +363,11 @@ class LazyPolars(Frame):
     def __init__(self, native: Any) -> None:
         import polars as pl
 
+        if tuple(map(int, pl.__version__.split(".")[:2])) < _POLARS:
+            raise InputError(
+                f"A LazyFrame is read in batches, which polars {pl.__version__} ends without a word where an error "
+                "occurs. Collect it first, or upgrade: pip install 'polars>=1.37'."
+            )
         self.lazy_frame = native
         super().__init__(pl.DataFrame(schema=native.collect_schema()), Polars())
 
