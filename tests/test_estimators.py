@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import sklearn
+from packaging.version import Version
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -308,9 +310,20 @@ def test_a_model_that_only_has_predict_proba_will_do_if_frozen(classifier, lab, 
 
 # -- calibration first -----------------------------------------------------------------------------------------
 
+#: scikit-learn has it from 1.8 on.
+HAS_TEMPERATURE = ("temperature",) if Version(sklearn.__version__) >= Version("1.8") else ()
+
+
+def test_temperature_of_a_scikit_learn_that_lacks_it_is_refused_with_the_version(
+    monkeypatch, classifier, lab
+):
+    monkeypatch.setattr(sklearn, "__version__", "1.6.0")
+    with pytest.raises(InputError, match=r"calibration='temperature' needs scikit-learn 1\.8 .* 1\.6\.0"):
+        RecalibratedClassifier(FrozenEstimator(classifier), calibration="temperature").fit(lab.X, lab.y)
+
 
 def test_calibration_of_a_fitted_classifier_is_scikit_learns(classifier, lab, field):
-    for method in ("sigmoid", "isotonic", "temperature"):
+    for method in ("sigmoid", "isotonic", *HAS_TEMPERATURE):
         adaptive = RecalibratedClassifier(FrozenEstimator(classifier), calibration=method).fit(lab.X, lab.y)
         expected = CalibratedClassifierCV(FrozenEstimator(classifier), method=method).fit(lab.X, lab.y)
         np.testing.assert_allclose(
@@ -354,7 +367,7 @@ def test_fault_46_set_params_after_fit_waits_for_the_next_fit_or_adapt(proba, la
 
 
 def test_fault_46_pickling_an_adapted_estimator_changes_no_answer(classifier, lab, field):
-    for calibration in (None, "temperature"):
+    for calibration in (None, "sigmoid", *HAS_TEMPERATURE):
         for estimator, feed in fitted_pair(classifier, lab, trust=1, calibration=calibration):
             estimator.adapt(feed(field.X), groups=field.groups)
             again = pickle.loads(pickle.dumps(estimator))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import sklearn
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -17,7 +18,7 @@ from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 from sklearn.utils.validation import check_is_fitted
 
-from fieldcal.errors import InputError, InputTypeError
+from fieldcal.errors import InputError, InputTypeError, option
 from fieldcal.estimators.adaptive import Calibration
 from fieldcal.types import Floats
 from fieldcal.validation import as_labels
@@ -99,6 +100,11 @@ def check_fit_or_frozen(estimator: Any, fit_params: dict[str, Any]) -> None:
 
 def calibrated(base: Any, method: Calibration, *, fitted: bool) -> CalibratedClassifierCV:
     """A calibrator for the predictions of ``base``, out of fold unless ``base`` is fitted already."""
+    if method == "temperature" and tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 8):
+        raise InputError(
+            f"{option('calibration', 'temperature')} needs scikit-learn 1.8 or newer, but {sklearn.__version__} is "
+            "installed. Upgrade it, or choose 'sigmoid'."
+        )
     # A fitted base predicts the same in any fold, so two folds suffice.
     return CalibratedClassifierCV(base, method=method, ensemble=False, cv=KFold(2) if fitted else _FOLDS)
 
