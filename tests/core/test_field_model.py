@@ -75,7 +75,8 @@ def test_intervals_cover_the_shares_of_groups_drawn_from_the_prior(options, n):
     covered = []
     for seed in range(n):
         drawn = world(seed, **options)
-        lower, upper = interval(solved(drawn, seed).shares(), drawn.counts.V.sum(axis=1))
+        changes = ((POLICY.calibration_change[1] if drawn.counts.field.any() else 0.0,), (1.0,))
+        lower, upper = interval(solved(drawn, seed, changes=changes).shares(), drawn.counts.V.sum(axis=1))
         covered.append(((lower <= drawn.truth) & (drawn.truth <= upper))[:, 1:].mean())
     assert np.mean(covered) == pytest.approx(0.9, abs=max(0.035, 2.5 * np.std(covered) / np.sqrt(n)))
 
