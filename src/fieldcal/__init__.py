@@ -21,6 +21,7 @@ _WHERE = {
     "check": "verbs",
     "pairs": "verbs",
     "plan": "verbs",
+    "compare": "verbs",
     "cross_validate": "verbs",
     "rows_to_label": "verbs",
     "report": "reporting",
@@ -53,6 +54,7 @@ __all__ = [
     "__version__",
     "change_prevalence",
     "check",
+    "compare",
     "count",
     "cross_validate",
     "datasets",
@@ -83,6 +85,7 @@ if TYPE_CHECKING:
     from fieldcal.objects import Field, Lab, Prevalence, Verdict
     from fieldcal.reporting import Report, report
     from fieldcal.verbs.change_prevalence import change_prevalence
+    from fieldcal.verbs.compare import compare
     from fieldcal.verbs.count import count
     from fieldcal.verbs.cross_validate import cross_validate
     from fieldcal.verbs.estimate import check, estimate

@@ -362,6 +362,8 @@ OPTIONS: dict[str, Row] = {
     "table": Row("The table in the warehouse: name, or schema.name.", "TABLE", flag=None),
     "estimate.table": Row("Also write the table of prevalences here: .csv, .parquet, .json or .jsonl.", "FILE",
                           flag="table", also=("csv",)),
+    "earlier": Row("The earlier estimate.", "BEFORE.json", flag=None),
+    "later": Row("The later one, with the same classes and groups.", "AFTER.json", flag=None),
     "contrast.groups": Row("The groups to compare; of several columns, as a,b or as JSON: '[\"a\", 1]'. One that "
                            "starts with a minus stands after --.", "GROUP_A GROUP_B"),
     "paired": Row(f"Of values: the table that was counted, with the column of {option('item')}.", "TABLE"),

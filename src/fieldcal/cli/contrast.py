@@ -68,6 +68,19 @@ def contrast(
     out.result(settings, data | out.verdict_data(verdict), *parts, *out.verdict(verdict))
 
 
+@command("verbs.compare:compare", reads=["earlier", "later"])
+def compare(settings: Settings, earlier: Path, later: Path, **given: Any) -> None:
+    """What changed from one estimate to another, in every group that both have.
+
+    Example: fieldcal compare february/prevalence.json march/prevalence.json --of spam
+    """
+    from fieldcal.objects.lookup import class_of
+
+    estimates = fieldcal.Prevalence.load(earlier), fieldcal.Prevalence.load(later)
+    found = fieldcal.compare(*estimates, **given | {"of": class_of(estimates[1], given["of"])})
+    out.result(settings, {"comparison": found.to_dict()}, repr(found))
+
+
 def _asked(
     settings: Settings, path: Path, paired: str | None, item: list[str] | None, given: dict[str, Any]
 ) -> _Asked:

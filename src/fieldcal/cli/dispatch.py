@@ -100,6 +100,7 @@ def all_commands() -> tuple[Command, ...]:
         apply.change_prevalence,
         plan.plan,
         contrast.contrast,
+        contrast.compare,
         watch.alarms,
         watch.watch,
         show.show,

@@ -9,6 +9,7 @@ The lab's outcome holds what predictions and labels are: probabilities and class
 """
 
 from fieldcal.verbs.change_prevalence import change_prevalence
+from fieldcal.verbs.compare import compare
 from fieldcal.verbs.count import count
 from fieldcal.verbs.cross_validate import CrossValidation, cross_validate
 from fieldcal.verbs.estimate import check, estimate
@@ -23,6 +24,7 @@ __all__ = [
     "Plan",
     "change_prevalence",
     "check",
+    "compare",
     "count",
     "cross_validate",
     "decide",
