@@ -91,7 +91,7 @@ def _discard_output() -> None:
 
 def all_commands() -> tuple[Command, ...]:
     """Every command, in the order of the help."""
-    from fieldcal.cli import apply, commands, contrast, pages, plan, show, sql, watch
+    from fieldcal.cli import apply, commands, contrast, pages, plan, sql, watch
     from fieldcal.cli import run as all_verbs
 
     verbs = (commands.learn, commands.count, commands.merge, commands.estimate, commands.recalibrate)
@@ -103,7 +103,7 @@ def all_commands() -> tuple[Command, ...]:
         contrast.compare,
         watch.alarms,
         watch.watch,
-        show.show,
+        pages.show,
     )
     return (*verbs, commands.check, all_verbs.run, pages.report, pages.demo, *others, *sql.COMMANDS)
 

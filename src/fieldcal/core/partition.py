@@ -96,6 +96,10 @@ class Partition(Recipe):
         columns : the second of two classes alone, or all classes
         """
 
+    def most_bins(self, class_rows: Floats, *, ordered: bool) -> int:
+        """The most bins of its kind that lab rows (K,) can fill."""
+        return most_bins(class_rows, ordered=ordered)
+
     def below(self, backend: Backend, columns: Sequence[Expr]) -> list[Expr] | None:
         """For each bin but the last, whether a row is in it or in one before it; None to compare bin ids instead."""
         return None

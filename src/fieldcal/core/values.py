@@ -172,6 +172,9 @@ class Values(Partition):
         """The values as numbers, from the lowest; None where some are none."""
         return _numbers(self.known)
 
+    def most_bins(self, class_rows: Floats, *, ordered: bool) -> int:
+        return most_values(class_rows, judges=self.judges, ordered=ordered)
+
     @property
     def takes_in_all(self) -> bool:
         """Whether there is a bin for values that were never seen: for numbers, if these have them."""

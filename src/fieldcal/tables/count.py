@@ -30,9 +30,9 @@ from fieldcal.tables.value_columns import Unseen, ValueColumns
 from fieldcal.tables.windows import Window, in_windows
 from fieldcal.types import Crossing, Design
 from fieldcal.validation import MISSING_OTHERWISE
+from fieldcal.verbs.categories import warn_unseen
 from fieldcal.verbs.count import check_batch, empty_field, warn_if_ids
 from fieldcal.verbs.field_labels import check_label_options
-from fieldcal.verbs.values import warn_unseen
 
 
 def count(

@@ -26,8 +26,8 @@ from fieldcal.tables.value_columns import ValueColumns, has_value
 from fieldcal.types import Crossing, Design, Kind
 from fieldcal.validation import as_labels, check_order
 from fieldcal.verbs.calibrate import CalibrationLike
+from fieldcal.verbs.categories import refuse_alike
 from fieldcal.verbs.positive import refuse_columns, refuse_name_of_other, refuse_other_class
-from fieldcal.verbs.values import refuse_alike
 
 
 def learn(

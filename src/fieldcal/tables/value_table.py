@@ -23,8 +23,8 @@ from fieldcal.tables.value_columns import Unseen, ValueColumns, has_value
 from fieldcal.tables.weight_table import RecalibrateOptions
 from fieldcal.types import Floats, Ints
 from fieldcal.validation import MISSING_OTHERWISE
+from fieldcal.verbs.categories import warn_unseen
 from fieldcal.verbs.recalibrate import unseen_words
-from fieldcal.verbs.values import warn_unseen
 
 
 @dataclass(frozen=True)

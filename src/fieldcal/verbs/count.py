@@ -28,8 +28,8 @@ from fieldcal.validation import (
     order_of_rows,
     without_zeros,
 )
+from fieldcal.verbs.categories import value_bins
 from fieldcal.verbs.field_labels import UNKNOWN, check_label_options, field_labels, no_labels
-from fieldcal.verbs.values import value_bins
 
 if TYPE_CHECKING:
     from fieldcal.regression import Predictions

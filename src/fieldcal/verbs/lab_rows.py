@@ -26,8 +26,8 @@ from fieldcal.validation import (
     check_order,
     order_of_rows,
 )
+from fieldcal.verbs.categories import LabValues, design_of_values
 from fieldcal.verbs.count import as_distributions
-from fieldcal.verbs.values import LabValues, design_of_values
 
 
 @dataclass(frozen=True)

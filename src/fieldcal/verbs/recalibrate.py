@@ -21,8 +21,8 @@ from fieldcal.objects.artefact import check_call
 from fieldcal.options import check_choice, check_kind, check_options
 from fieldcal.types import DistributionLike, Floats, Ints, Keys, Missing, Shape, Unseen
 from fieldcal.validation import as_read, field_scores, given_ids
+from fieldcal.verbs.categories import value_bins
 from fieldcal.verbs.count import masses_of, understood
-from fieldcal.verbs.values import value_bins
 
 if TYPE_CHECKING:
     from fieldcal.regression import Predictions

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from fieldcal.core import guards
-from fieldcal.core.partition import most_bins
 from fieldcal.core.policy import POLICY
 from fieldcal.core.response import confusable_classes
-from fieldcal.core.values import Values, most_values
 from fieldcal.objects import Lab
 from fieldcal.types import Floats
 from fieldcal.verbs.findings.wording import Raised, raised
@@ -120,11 +118,7 @@ def separates(lab: Lab) -> Raised | None:
 
 def bins_filled(lab: Lab) -> Raised | None:
     """More bins than the lab can fill; those that the caller cut, as others are limited by `learn`."""
-    most = (
-        most_values(lab.n_effective, judges=lab.partition.judges, ordered=lab.ordered)
-        if isinstance(lab.partition, Values)
-        else most_bins(lab.n_effective, ordered=lab.ordered)
-    )
+    most = lab.partition.most_bins(lab.n_effective, ordered=lab.ordered)
     if lab.n_bins <= most:
         return None
     return raised("many_bins", bins=lab.n_bins, most=most, categories=lab.of_values)
