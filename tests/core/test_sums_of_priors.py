@@ -225,7 +225,7 @@ def test_a_penalty_written_by_hand_has_the_mode_of_the_one_that_is_built_in(kind
             assert_allclose(found.p, expected.p, rtol=0, atol=1e-5)
 
 
-def means(posterior: Posterior, per_draw: int = 32) -> np.ndarray:
+def means(posterior: Posterior, per_draw: int = 64) -> np.ndarray:
     """The mean of the draws for each draw of M, (G, S, K)."""
     draws = posterior.draws(per_draw=per_draw)
     return draws.reshape(len(draws), len(posterior.M), per_draw, -1).mean(axis=2)

@@ -231,12 +231,17 @@ class Scores:
 
     def after(self, before: Floats, *, falling: bool = False) -> Floats:
         """The same where a fault brought these logits, (…, m − 1), to where the edges are."""
-        known = np.clip(self.M.cumsum(axis=1)[:, :-1], _FEW, 1 - _FEW)
         before = np.clip(before, -_FAR, _FAR)
-        cdf = np.stack([_through(logit(self.edges), logit(row), before) for row in known], axis=-2)
+        cdf = np.stack([curve(before) for curve in self._curves], axis=-2)
         cdf = 1 - cdf if falling else cdf
         ends = np.zeros((*cdf.shape[:-1], 1))
         return _mix(np.diff(np.concatenate([ends, cdf, ends + 1], axis=-1)))
+
+    @cached_property
+    def _curves(self) -> list[Callable[[Floats], Floats]]:
+        """The distribution function of each class in the lab, as a function of logits."""
+        known = np.clip(self.M.cumsum(axis=1)[:, :-1], _FEW, 1 - _FEW)
+        return [_through(logit(self.edges), logit(row)) for row in known]
 
     def compare(self, fault: str, Q: Floats, *, by_group: bool = False) -> Suspicion:
         """A fault that would give the histograms Q (P, m), one for each prevalence tried."""
@@ -332,14 +337,19 @@ def _loglik(V: Floats, Q: Floats) -> Floats:
     return np.asarray(V @ np.log(np.maximum(Q, _FEW)).T)
 
 
-def _through(x: Floats, y: Floats, at: Floats) -> Floats:
+def _through(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
     """A distribution function that is known at x, as logits: monotone between them, straight lines beyond.
 
     Where both axes are logits, normal scores lie near a line, and tails go on as they were.
     """
     first, last = (y[1] - y[0]) / (x[1] - x[0]), (y[-1] - y[-2]) / (x[-1] - x[-2])
-    inside = PchipInterpolator(x, y)(np.clip(at, x[0], x[-1]))
-    return np.asarray(expit(inside + np.minimum(at - x[0], 0) * first + np.maximum(at - x[-1], 0) * last))
+    inside = PchipInterpolator(x, y)
+
+    def curve(at: Floats) -> Floats:
+        beyond = np.minimum(at - x[0], 0) * first + np.maximum(at - x[-1], 0) * last
+        return np.asarray(expit(inside(np.clip(at, x[0], x[-1])) + beyond))
+
+    return curve
 
 
 # More classes: decisions against mean predictions -----------------------------------------------------------

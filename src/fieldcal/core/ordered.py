@@ -222,12 +222,12 @@ def group_steps(A: Floats, V: Floats, common: Floats, rng: np.random.Generator) 
     V = informative(V, GROUPS, rng)
     if len(V) < 2:
         return _UNKNOWN
-    n = V.sum(axis=1)[:, None]
+    n = V.sum(axis=1)
     evidence = np.empty((len(SHAPES), len(SIGMAS)))
     for i, shape in enumerate(SHAPES):
         U, lam = _directions(M, common, walk(len(M), shape))
-        z = (V / n) @ U
-        evidence[i] = restricted_evidence(z, 1 / n + SIGMAS[:, None, None] ** 2 * lam)
+        z = U.T @ (V.T / n)
+        evidence[i] = restricted_evidence(z, 1 / n + (SIGMAS[:, None] ** 2 * lam)[..., None])
     return _best(evidence)
 
 

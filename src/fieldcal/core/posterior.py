@@ -2,8 +2,8 @@
 
 ``M_s ~ Dirichlet(A)``, ``A`` the lab's counts plus smoothing, never sees the field ("cut": a violated assumption in the
 field must not corrupt what the lab measured); then ``p_g`` given ``M_s`` and ``V_g`` under the prior of draw ``s``. All
-groups share the draws of M, so draw ``s`` of two groups may be subtracted. Two classes: `posterior_binary`; more, or
-further terms of the prior: `posterior_mcmc`.
+groups share the draws of M, so draw ``s`` of two groups may be subtracted. Two classes: `posterior_binary`; more:
+`posterior_copula`; further terms of the prior: `posterior_mcmc`.
 
 Weighted, fractional and empty rows of ``V`` are fine.
 """
@@ -18,7 +18,7 @@ import numpy as np
 
 from fieldcal.core.point_binary import dispersed_mean
 from fieldcal.core.posterior_binary import binary_draws, binary_summary, interval
-from fieldcal.core.posterior_mcmc import hmc_draws
+from fieldcal.core.posterior_copula import prevalence_draws
 from fieldcal.core.problem import Penalty, Problem, Term
 from fieldcal.core.shrinkage import Edge
 from fieldcal.core.solve import Solution, solve
@@ -60,6 +60,7 @@ def summarise(
     centre: Floats | None = None,
     order: Order | None = None,
     terms: tuple[Term, ...] = (),
+    per_draw: int = 4,
     progress: Progress | None = None,
 ) -> Summary:
     """Mean, standard deviation and interval of every group.
@@ -72,6 +73,7 @@ def summarise(
     level : probability of the interval. It is equal-tailed; where the posterior touches 0 or 1, it reaches there
     entropy, centre : the prior is multiplied by ``exp(−entropy · Σ p log(p / centre))``
     order, terms : beliefs about neighbours, and further summands of L_reg
+    per_draw : draws of the prevalences for each of M, with more than two classes
     progress : called with the number of groups that were finished since the last call
     """
     parts = []
@@ -83,7 +85,17 @@ def summarise(
             found = binary_summary(M, block, alpha, level=level, entropy=entropy, centre=centre)
             parts.append(_both_classes(*found))
         else:
-            draws = hmc_draws(M, block, alpha, rng, entropy=entropy, centre=centre, order=order, terms=terms)
+            draws = prevalence_draws(
+                M,
+                block,
+                alpha,
+                rng,
+                per_draw=per_draw,
+                entropy=entropy,
+                centre=centre,
+                order=order,
+                terms=terms,
+            )
             parts.append(summarise_draws(draws, level))
         if progress is not None:
             progress(len(block))
@@ -103,10 +115,15 @@ def _both_classes(mean: Floats, sd: Floats, lower: Floats, upper: Floats) -> Sum
 
 def summarise_draws(draws: Floats, level: float) -> Summary:
     """Mean, sd and interval of draws (G, D, K)."""
-    theta = np.arcsin(np.sqrt(np.clip(draws, 0, 1)))
+    ordered = np.sort(draws, axis=1)
 
     def quantiles(levels: Floats) -> list[Floats]:
-        return list(np.quantile(theta, levels, axis=1, method="weibull"))
+        """Interpolated linearly in ``arcsin √p`` between draws, the i-th of D at the level i / (D + 1)."""
+        place = np.clip(np.asarray(levels) * (draws.shape[1] + 1) - 1, 0, draws.shape[1] - 1)
+        low = np.minimum(place.astype(np.intp), max(0, draws.shape[1] - 2))
+        theta = np.arcsin(np.sqrt(np.clip(ordered[:, [low, np.minimum(low + 1, draws.shape[1] - 1)]], 0, 1)))
+        share = (place - low)[:, None]
+        return list(((1 - share) * theta[:, 0] + share * theta[:, 1]).swapaxes(0, 1))
 
     lower, upper = interval(quantiles, level)
     return _sound(draws.mean(axis=1), draws.std(axis=1), np.sin(lower) ** 2, np.sin(upper) ** 2)
@@ -164,14 +181,14 @@ class Posterior:
         if self.M.shape[1] == 2 and self.order is None and not self.penalty.terms:
             rest = {name: rest[name] for name in ("entropy", "centre")}
             return binary_draws(self.M, self.V, self.alpha, self.rng, per_draw=per_draw, **rest)
-        return hmc_draws(self.M, self.V, self.alpha, self.rng, per_draw=per_draw, **rest)
+        return prevalence_draws(self.M, self.V, self.alpha, self.rng, per_draw=per_draw, **rest)
 
     def _point(self, alpha: Floats) -> Floats:
         problem = self.problem
         if len(problem.F) == 2 and not problem.grouped and not problem.averages_over_M:
             second = np.array([dispersed_mean(problem.A, v, alpha, p_lab=problem.p_lab) for v in self.V])
             return np.stack([1 - second, second], axis=1)
-        return summarise(self.M, self.V, alpha, level=0.9, rng=self.rng, **self._rest()).mean
+        return summarise(self.M, self.V, alpha, level=0.9, rng=self.rng, per_draw=2, **self._rest()).mean
 
     def _rest(self) -> dict[str, Any]:
         penalty = self.penalty

@@ -1,4 +1,6 @@
-"""More than two classes: Hamiltonian Monte Carlo, one chain for every draw of M and every group, all in step.
+"""Any prior of more than two classes: Hamiltonian Monte Carlo, one chain for every draw of M and group, all in step.
+
+Under a Dirichlet prior `posterior_copula` comes first; this is for the groups on which it fails.
 
 Coordinates ``x`` with ``p = softmax(x)``. There ``Dirichlet(α)`` has the density ``Π p_k^α_k`` (the Jacobian takes the
 −1 away), so the mode is interior for every ``α > 0`` and gradients are bounded. The redundant direction, the mean of

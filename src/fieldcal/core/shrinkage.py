@@ -296,22 +296,22 @@ def kappa_evidence(M: Floats, mu: Floats, V: Floats) -> tuple[Floats, Floats]:
     multinomial covariances of ``μ @ M`` and ``μ``.
     """
     U, lam = spread_directions(M, mu)
-    n = V.sum(axis=1)[:, None]
-    z = (V / n) @ U  # G, r
-    return restricted_evidence(z, 1 / n + (1 - 1 / n) * lam / (KAPPAS[:, None, None] + 1)), lam
+    n = V.sum(axis=1)
+    z = U.T @ (V.T / n)  # r, G
+    return restricted_evidence(z, 1 / n + (1 - 1 / n) * (lam / (KAPPAS[:, None] + 1))[..., None]), lam
 
 
 def restricted_evidence(z: Floats, variance: Floats) -> Floats:
-    """Log likelihood (J,) of groups z (G, r) around a common mean, which is profiled out (REML).
+    """Log likelihood (J,) of groups z (r, G) around a common mean, which is profiled out (REML).
 
     Parameters
     ----------
-    variance : (J, G, r), one table for each of the hypotheses that are weighed
+    variance : (J, r, G), one table for each of the hypotheses that are weighed
     """
     w = 1 / variance
-    z = z - z.mean(axis=0)  # so that squares do not cancel
-    total = w.sum(axis=1)
-    first, second = (np.einsum("jgr,gr->jr", w, power) for power in (z, z**2))
+    z = z - z.mean(axis=1, keepdims=True)  # so that squares do not cancel
+    total = w.sum(axis=2)
+    first, second = (np.einsum("jrg,rg->jr", w, power) for power in (z, z**2))
     squares = (second - first**2 / total).sum(axis=1)
     return np.asarray(0.5 * (_sum_of_logs(w) - squares - np.log(total).sum(axis=1)))
 
@@ -319,9 +319,9 @@ def restricted_evidence(z: Floats, variance: Floats) -> Floats:
 def _sum_of_logs(w: Floats) -> Floats:
     """Of each of the J tables; products of eight first, since logarithms cost most and none of these is extreme."""
     flat = w.reshape(len(w), -1)
-    padded = np.ones((len(w), -(-flat.shape[1] // 8) * 8))
-    padded[:, : flat.shape[1]] = flat
-    return np.asarray(np.log(padded.reshape(len(w), -1, 8).prod(axis=2)).sum(axis=1))
+    padded = np.ones((len(w), 8, -(-flat.shape[1] // 8)))
+    padded.reshape(len(w), -1)[:, : flat.shape[1]] = flat
+    return np.asarray(np.log(padded.prod(axis=1)).sum(axis=1))
 
 
 def spread_directions(M: Floats, mu: Floats) -> tuple[Floats, Floats]:
