@@ -26,8 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
-from scipy.stats import t as student
+from scipy.special import logsumexp, stdtr
 
 from fieldcal.core.policy import POLICY
 from fieldcal.types import Floats, Ints
@@ -158,7 +157,7 @@ def unusual_volume(n: Floats, rate: float) -> tuple[NDArray[np.bool_], Floats]:
         usual = np.median(np.where(seen, n[:, :t], np.nan), axis=1) if seen.all() else _median(n[:, :t])
         floor = 1 / np.maximum(usual, 1.0) + 0.05**2
         z = (relative[:, t] - mean) / np.sqrt(np.maximum(spread, floor) * (1 + 1 / np.maximum(count, 1)))
-        p = 2 * student.sf(np.abs(z), np.maximum(count - 1, 1))
+        p = 2 * stdtr(np.maximum(count - 1, 1), -np.abs(z))
         factor[:, t] = np.exp(relative[:, t] - mean)
         far = (factor[:, t] > _FACTOR) | (factor[:, t] < 1 / _FACTOR)
         unusual[:, t] = (count >= _VOLUMES) & (p < levels(n.shape, rate)[0, t]) & far & (n[0, t] > 0)

@@ -19,8 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.optimize import linprog
 from scipy.special import ndtri
 
 from fieldcal.types import Floats
@@ -177,6 +175,8 @@ def reference_share(change: float) -> float:
 
 def _optimum(cost: Floats, *, presolve: bool = True, **given: Any) -> Any:
     """A solved linear program; all here are feasible and bounded."""
+    from scipy.optimize import linprog
+
     found: Any = linprog(cost, method="highs-ds", options={"presolve": presolve}, **given)
     return found if found.success else linprog(cost, method="highs", **given)
 
@@ -219,6 +219,8 @@ def _programs(V: Floats, M: Floats, k: int, c: Floats, sign: Floats) -> Flip:
     K, m = M.shape
     y, p = np.zeros_like(V), np.zeros((len(V), K))
     row = np.hstack([-M, np.ones((K, 1)), np.eye(K)[:, [k]]])
+    from scipy import sparse
+
     for at in range(0, len(V), _BATCH):
         part = slice(at, min(at + _BATCH, len(V)))
         size = part.stop - part.start

@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import Literal, Protocol, get_args
 
 import numpy as np
-from scipy.optimize import isotonic_regression, minimize, minimize_scalar
 from scipy.special import expit, log_softmax, logit
 
 from fieldcal.core.backend import Backend, Expr, value_between
@@ -211,6 +210,8 @@ class Sigmoid:
         target = np.where(hit > 0, (ones + 1) / (ones + 2), 1 / (zeros + 2))
         share = weight / weight.sum()
 
+        from scipy.optimize import minimize
+
         def loss(parameters: Floats) -> tuple[float, Floats]:
             z = parameters[0] * x + parameters[1]
             off = share * (expit(z) - target)
@@ -261,6 +262,8 @@ class Power:
         low, _ = _ends(p)
         logs, share = np.log(np.maximum(p, low)), weight / weight.sum()
 
+        from scipy.optimize import minimize_scalar
+
         def loss(log_exponent: float) -> float:
             return -float(share @ log_softmax(np.exp(log_exponent) * logs, axis=1)[np.arange(len(y)), y])
 
@@ -296,6 +299,8 @@ class Steps:
 
     @classmethod
     def fit(cls, p: Floats, hit: Floats, weight: Floats) -> Steps:
+        from scipy.optimize import isotonic_regression
+
         x, place = np.unique(np.clip(p, _SURE, 1 - _SURE), return_inverse=True)
         rows = np.bincount(place, weights=weight)
         used = rows > 0

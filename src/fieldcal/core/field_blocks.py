@@ -15,9 +15,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import chdtri, gammaln, logsumexp, ndtr, ndtri, softmax
-from scipy.stats import qmc
 
 from fieldcal.core.field_model import MANY, RANGE, Components, Counts, Model
 from fieldcal.core.hypotheses import Hypothesis
@@ -159,7 +157,7 @@ def _explored(model: Model, seed: int) -> tuple[Floats, Floats, Floats]:
 
     mode, root = _mode(lambda theta: evidence(theta) + prior(theta), mean, sd)
     rng = np.random.default_rng([seed, 29])
-    even = np.clip(qmc.Sobol(len(mode) + 1, rng=rng).random(_POINTS), 1e-6, 1 - 1e-6)
+    even = np.clip(_sobol(len(mode) + 1, _POINTS, rng), 1e-6, 1 - 1e-6)
     z, chi = ndtri(even[:, 1:]), chdtri(_FREEDOM, even[:, 0]) / _FREEDOM
     theta = mode + (z / np.sqrt(chi)[:, None]) @ root.T
     D, nu = len(mode), _FREEDOM
@@ -181,17 +179,25 @@ def _prior(model: Model) -> tuple[Floats, Floats]:
     return np.array(mean), np.array(sd)
 
 
+def _sobol(dimension: int, size: int, rng: np.random.Generator) -> Floats:
+    from scipy.stats import qmc
+
+    return np.asarray(qmc.Sobol(dimension, rng=rng).random(size))
+
+
 def _without_labels(model: Model, seed: int) -> tuple[Point, ...]:
     """Nothing but the prior of the variance components; rows chosen by class inform the common effects alone."""
     rng = np.random.default_rng([seed, 37])
     mean, sd = _prior(model)
-    theta = mean + sd * ndtri(np.clip(qmc.Sobol(3, rng=rng).random(_KEPT), 1e-6, 1 - 1e-6))
+    theta = mean + sd * ndtri(np.clip(_sobol(3, _KEPT, rng), 1e-6, 1 - 1e-6))
     change = float(np.average(np.square(model.changes[0]), weights=model.changes[1]))
     return _fitted_points(model, Components.of(theta, 0.0, change), np.full(_KEPT, -np.log(_KEPT)))
 
 
 def _mode(density: Callable[[Floats], Floats], mean: Floats, sd: Floats) -> tuple[Floats, Floats]:
     """Of θ, and a root of its covariance, by differences."""
+    from scipy.optimize import minimize
+
     D, step = len(mean), _STEP * np.eye(len(mean))
 
     def slope(x: Floats) -> tuple[float, Floats]:

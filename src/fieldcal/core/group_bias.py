@@ -25,8 +25,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import false_discovery_control
 
+from fieldcal.core.goodness_of_fit import false_discovery_adjusted
 from fieldcal.core.policy import POLICY
 from fieldcal.core.shrinkage import conditional_modes
 from fieldcal.types import Floats, Ints
@@ -79,7 +79,7 @@ def group_bias(
     free = proba.shape[1] - 1  # predictions sum to one: of two classes the second says it all
     of = p_value.argmin(axis=1) if free > 1 else np.ones(len(used), dtype=np.intp)
     clearest = p_value.min(axis=1) * free
-    adjusted = np.asarray(false_discovery_control(np.minimum(clearest, 1.0)))
+    adjusted = false_discovery_adjusted(np.minimum(clearest, 1.0))
     first = np.argsort(adjusted, kind="stable")[:MOST_KEPT]
     at = first, of[first]
     own = (groups == g for g in used[first])

@@ -14,8 +14,6 @@ from functools import cached_property
 from itertools import combinations, permutations
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
-from scipy.optimize import nnls
 from scipy.special import expit, logit
 
 from fieldcal.core.policy import POLICY
@@ -343,6 +341,8 @@ def _through(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
     Where both axes are logits, normal scores lie near a line, and tails go on as they were.
     """
     first, last = (y[1] - y[0]) / (x[1] - x[0]), (y[-1] - y[-2]) / (x[-1] - x[-2])
+    from scipy.interpolate import PchipInterpolator
+
     inside = PchipInterpolator(x, y)
 
     def curve(at: Floats) -> Floats:
@@ -432,5 +432,7 @@ def _exchanged(order: tuple[int, ...], a: int, b: int) -> tuple[int, ...]:
 
 def _distance(rows: Floats, to: Floats) -> float:
     """From a point to the nearest mixture of the rows."""
+    from scipy.optimize import nnls
+
     _, distance = nnls(np.vstack([rows.T, np.full(len(rows), _SUM)]), np.append(to, _SUM))
     return float(distance)

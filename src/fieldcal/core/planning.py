@@ -17,9 +17,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import ndtri
-from scipy.stats import beta
+from scipy.special import betaincinv, ndtri
 
 from fieldcal.core.field_posterior import ModelPosterior
 from fieldcal.core.goodness_of_fit import histogram_covariance
@@ -83,6 +81,8 @@ def rows_to_reach(
 
 def _times(variance: Callable[[float], float], target: float) -> float | None:
     """The factor at which a falling variance meets the target; None if it does not within `_LIMIT`."""
+    from scipy.optimize import brentq
+
     if variance(_LIMIT) > target:
         return None
     if variance(1.0) <= target:
@@ -103,11 +103,13 @@ def labels_to_decide(one: Floats, other: Floats, *, power: float = 0.9, most: in
 
 def rows_behind(rate: float, width: float, level: float) -> float | None:
     """How many rows give a rate an interval of this width, by a Beta with Jeffreys' prior; None if none does."""
+    from scipy.optimize import brentq
+
     ends = np.array([(1 - level) / 2, (1 + level) / 2])
 
     def surplus(log_rows: float) -> float:
         rows = np.exp(log_rows)
-        low, high = beta.ppf(ends, rate * rows + 0.5, (1 - rate) * rows + 0.5)
+        low, high = betaincinv(rate * rows + 0.5, (1 - rate) * rows + 0.5, ends)
         return float(high - low - width)
 
     few, many = np.log(1e-3), np.log(_FOREVER)

@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import pdist
 from scipy.special import gammaincinv
-from scipy.stats import qmc
 
 from fieldcal.types import Floats, Ints
 
@@ -155,9 +153,8 @@ def conditioning(M: Floats) -> Conditioning:
 
 def confusable_classes(M: Floats, *, tolerance: float = 1e-6) -> list[tuple[int, int]]:
     """Pairs of classes with (almost) equal rows of M: no histogram can tell them apart."""
-    alike = np.flatnonzero(pdist(M, "cityblock") <= tolerance)
-    first, second = np.triu_indices(len(M), 1)
-    return list(zip(first[alike].tolist(), second[alike].tolist(), strict=True))
+    apart = [np.abs(M[k + 1 :] - row).sum(axis=1) for k, row in enumerate(M)]
+    return [(k, k + 1 + j) for k, row in enumerate(apart) for j in np.flatnonzero(row <= tolerance).tolist()]
 
 
 def response_draws(A: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
@@ -174,6 +171,8 @@ def response_draws(A: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
 
 def _even_points(dimension: int, size: int, rng: np.random.Generator) -> Floats:
     """Points in the unit cube, (size, dimension): a scrambled Sobol set, so that few of them go far."""
+    from scipy.stats import qmc  # half of the time that it takes to load fieldcal
+
     if dimension > qmc.Sobol.MAXDIM:
         return rng.random((size, dimension))
     power = 1 << int(np.ceil(np.log2(max(size, 2))))

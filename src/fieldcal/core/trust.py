@@ -16,10 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import entr, logsumexp
-from scipy.stats import chi2
-from scipy.stats import t as student
+from scipy.special import chdtri, entr, logsumexp, stdtrit
 
 from fieldcal.core.goodness_of_fit import (
     ONE_SE,
@@ -311,7 +308,7 @@ def _summary(change: Floats, squares: Floats, rows: Floats, size: float, excess:
     between = G / (G - 1) * np.square(change - rows[:, None] * mean).sum(axis=0)
     se = np.sqrt(np.maximum(between, squares)) / N  # groups as the unit, and never less than rows
     groups = effective_number(rows)
-    one, sure = student.ppf(POLICY.rehearsed, groups - 1), student.ppf(POLICY.sure, groups - 1)
+    one, sure = (stdtrit(groups - 1, p) for p in (POLICY.rehearsed, POLICY.sure))
     best, best_sure = int(np.argmin(mean + one * se)), int(np.argmin(mean + sure * se))
     return Rehearsal(
         trust=float(GRID[best]),
@@ -343,7 +340,7 @@ def _excess(share: Floats, centres: Floats, V: Floats, log_ratio: Floats) -> Flo
     if len(V) < 2:
         return None
     table = np.empty((len(GRID), share.shape[1]))
-    quantile = chi2.ppf(1 - ONE_SE, len(V))
+    quantile = float(chdtri(len(V), ONE_SE))
     weights = np.exp(log_ratio - log_ratio.max(axis=1, keepdims=True))
     for i, t in enumerate(GRID):
         value, variance = mean_recalibrated(centres, V, (Step(t, weights),))
@@ -356,6 +353,8 @@ def _excess(share: Floats, centres: Floats, V: Floats, log_ratio: Floats) -> Flo
 
 
 def _q_profile(squares: Floats, noise: Floats, quantile: float) -> float:
+    from scipy.optimize import brentq
+
     def surplus(extra: float) -> float:
         return float((squares / (noise + extra)).sum() - quantile)
 
