@@ -130,6 +130,14 @@ def test_import_fieldcal_loads_nothing_heavy():
     assert not set(loaded) & {*HEAVY, "numpy", "sqlglot"}
 
 
+def test_the_verbs_load_without_the_large_parts_of_scipy():
+    code = (
+        "import sys, fieldcal; fieldcal.learn, fieldcal.estimate, fieldcal.recalibrate; print(*sys.modules)"
+    )
+    heavy = {"stats", "optimize", "interpolate", "spatial", "sparse", "integrate"}
+    assert not set(run(code).split()) & {f"scipy.{part}" for part in heavy}
+
+
 @pytest.mark.slow
 def test_the_four_verbs_load_no_frames_and_no_estimators():
     code = """
