@@ -53,8 +53,12 @@ def information(p: Floats, M: Floats, V: Floats) -> Floats:
     """Observed information (the Hessian of L_nll) on ``p``, shape (..., K, K)."""
     if M.ndim > 2:  # one draw at a time: what stands between is too large to hold for all of them
         return np.stack([information(own, one, V) for own, one in zip(p, M, strict=True)])
+    return weighted_products(M, _ratio(V, np.square(p @ M)))
+
+
+def weighted_products(M: Floats, weight: Floats) -> Floats:
+    """``Σ_j w_j M_ij M_kj`` for every row of weights (..., m), shape (..., K, K)."""
     K = len(M)
-    weight = _ratio(V, np.square(p @ M))
     if len(weight) < K:  # a matrix for each group is smaller than all pairs of classes, which groups share
         root = M * np.sqrt(weight)[..., None, :]
         return np.asarray(root @ root.swapaxes(-1, -2))

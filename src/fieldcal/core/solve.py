@@ -242,8 +242,9 @@ def _newton_step(
     a = p @ A
     i = np.arange(K)
     system = np.zeros((G, K + 1, K + 1))
-    system[:, :K, :K] = np.einsum("ij,gj,kj->gik", A, y / a, A, optimize=True)
-    system[:, i, i] += problem.s / p
+    weight = y / a
+    system[:, :K, :K] = likelihood.weighted_products(problem.M, weight[:, :-K])
+    system[:, i, i] += weight[:, -K:] + problem.s / p
     system[:, :K, K] = -1.0
     system[:, K, :K] = 1.0
     right = np.zeros((G, K + 1))

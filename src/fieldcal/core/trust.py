@@ -177,9 +177,11 @@ def rehearse(
         ratio = np.log(each) - np.log(common)
         log_ratio += ratio / FOLDS
         gain = _gain(proba[out], ratio[groups[out]], y[out])
+        own, rows_out = groups[out], size[out]
+        gain -= 1
         for i, t in enumerate(GRID[1:], 1):
-            lost = -size[out] * np.log1p(t * (gain - 1))
-            change[:, i] += np.bincount(groups[out], lost, minlength=n_groups)
+            lost = -rows_out * np.log1p(t * gain)
+            change[:, i] += np.bincount(own, lost, minlength=n_groups)
             squares[i] += np.square(lost).sum()
     rows = np.bincount(groups, weights=size, minlength=n_groups).astype(np.float64)
     centres = bin_centres(proba, bins, n_bins, weight)
@@ -288,7 +290,7 @@ def _floats(counts: NDArray[np.float64] | NDArray[np.int64]) -> Floats:
 
 def _deal(y: Ints, groups: Ints, rng: np.random.Generator) -> Ints:
     """Folds that every group, and within it every class, is dealt to evenly."""
-    order = np.lexsort((rng.random(len(y)), y, groups))
+    order = np.argsort((groups * (int(y.max()) + 1) + y) + rng.random(len(y)), kind="stable")
     fold = np.empty(len(y), dtype=np.intp)
     fold[order] = (np.arange(len(y)) + rng.integers(FOLDS)) % FOLDS
     return fold

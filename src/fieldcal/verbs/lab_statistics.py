@@ -48,8 +48,13 @@ class BinnedRows:
 
     def in_one_order(self, groups: Ints) -> tuple[BinnedRows, Ints]:
         """Sorted by their content, so that no fold, sum or digest depends on the input order."""
-        order = order_of_rows(self.proba, self.bins, self.y, groups, weight=self.weight)
+        order = self.order(groups)
         return self.take(order), groups[order]
+
+    def order(self, groups: Ints) -> Ints:
+        """A permutation that sorts rows by group, class, bin and prediction."""
+        cells = (groups * (self.y.max(initial=0) + 1) + self.y) * (self.bins.max(initial=0) + 1) + self.bins
+        return order_of_rows(self.proba, cells, weight=self.weight)
 
     def take(self, order: Ints) -> BinnedRows:
         weight = None if self.weight is None else self.weight[order]
@@ -79,7 +84,7 @@ def counts_by_group(
         return {}
     names, codes = groups
     if rows.weight is not None:  # as in `_learn`; the order of scores alone leaves that of groups open
-        order = order_of_rows(rows.proba, rows.bins, rows.y, codes, weight=rows.weight)
+        order = rows.order(codes)
         rows, codes = rows.take(order), codes[order]
         scores = None if scores is None else scores.take(order)
     shape = (rows.proba.shape[1], n_bins)
@@ -171,7 +176,8 @@ def _by_group(rows: BinnedRows, codes: Ints, n_groups: int, n_bins: int) -> NDAr
 
 def log_loss(rows: BinnedRows) -> NDArray[Any] | None:
     """Log loss summed by class, in units of SCORE_UNIT; None if it is infinite."""
-    rows, _ = rows.in_one_order(np.zeros_like(rows.y))
+    if rows.weight is not None:  # sums of whole numbers are exact in any order
+        rows, _ = rows.in_one_order(np.zeros_like(rows.y))
     # Rows of weight zero are excluded, however wrong their prediction.
     used = slice(None) if rows.weight is None else rows.weight > 0
     proba, y, weight = rows.proba[used], rows.y[used], None if rows.weight is None else rows.weight[used]
