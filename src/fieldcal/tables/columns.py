@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import or_
+from operator import and_, or_
 from typing import Any
 
 import numpy as np
@@ -95,6 +95,17 @@ class Scores(OfClasses):
         if repair and self.n_ids is None:
             columns = [row.clipped(self.table.backend, x) for x in columns]
         return dict(zip(self.names(), columns, strict=True))
+
+    def unguarded(self) -> dict[str, Expr]:
+        """The columns as they are, NaN included, where `present` is asked beside every condition."""
+        return dict(zip(self.names(), self._as_given() if self.counts_zeros else self.raw(), strict=True))
+
+    def present(self, columns: Sequence[Expr]) -> Expr:
+        """Whether no score of the row is null or NaN."""
+        backend = self.table.backend
+        if self.n_ids is not None:
+            return ~backend.absent(columns[0])
+        return reduce(and_, (backend.is_finite(x) for x in columns))
 
     def missing(self) -> Expr:
         """Whether any score of the row is null or NaN."""

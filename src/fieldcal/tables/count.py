@@ -174,9 +174,10 @@ class Plan(_Keys):
         """The GROUP BY, of all rows as if they were valid; with ``repair``, without missing ones, rounding clipped."""
         scores, backend, partition = self.scores, self.table.backend, self.lab.partition
         rows = self.table.rows.where(~scores.missing()) if repair else self.table.rows
-        held = Holding(rows.select(self.keys() | scores.expressions(repair=repair)), self.table.prefix)
+        given = scores.expressions(repair=True) if repair else scores.unguarded()
+        held = Holding(rows.select(self.keys() | given), self.table.prefix)
         columns = scores.named()
-        valid = scores.valid(columns)
+        valid = scores.valid(columns) & scores.present(columns)
         final = scores.final(columns)
         if scores.normalize and len(columns) > 1:  # columns too, as every bin asks for all of them
             final = held.hold(final)
@@ -189,7 +190,7 @@ class Plan(_Keys):
         totals |= zip(count_table.below_columns(self.lab), map(backend.count, below), strict=True)
         summed = read[-1:] if len(self.lab.classes) == 2 else read
         for name, x in zip(count_table.units_columns(self.lab), summed, strict=False):
-            totals[name] = backend.int64(backend.sum(row.units(backend, backend.when(valid, x))))
+            totals[name] = backend.int64(backend.sum(row.units(backend, x, valid)))
         small = self.grouped(held.rows, totals)
         return self.with_keys(count_table.Counted.read(self.lab, small, self.groups(small)), small)
 

@@ -44,9 +44,10 @@ def is_zero(backend: Backend, x: Expr) -> Expr:
     return (x <= backend.number(0.0)) & (x >= backend.number(-CLIP))
 
 
-def units(backend: Backend, x: Expr) -> Expr:
+def units(backend: SqlBackend, x: Expr, valid: Expr | None = None) -> Expr:
     """A score in whole units, rounded half up: sums of them are exact in any order."""
-    return backend.floor(x * backend.number(1.0 / SCORE_UNIT) + backend.number(0.5))
+    shifted = x * backend.number(1.0 / SCORE_UNIT) + backend.number(0.5)
+    return backend.floor(shifted) if valid is None else backend.whole_if(valid, shifted)
 
 
 def below(partition: Partition, backend: Backend, columns: Sequence[Expr], bins: Expr) -> list[Expr]:
