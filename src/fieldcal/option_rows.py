@@ -317,7 +317,7 @@ OPTIONS: dict[str, Row] = {
                   valid=between(0, 1, words=()), must="be a share from 0 to 1"),
     "rate": Row("Probability of a false alarm of a kind over all groups and windows, at most.", "PROBABILITY",
                 valid=between(1e-9, 1, words=()), must="be a probability above 0, such as 0.05"),
-    "source": Row(f"The log of predictions: a file, or a folder that gets new files. {_TABLE}", "LOG"),
+    "watch.source": Row(f"The log of predictions: a file, or a folder that gets new files. {_TABLE}", "LOG"),
     "log_format": Row("Lines on standard error: text, or an object of JSON each.", choices=("text", "json")),
     "watch.output": Row("The folder for the state and the results; made if missing.", "FOLDER"),
     "since": Row("The window from which on alarms are looked for, as 2026-03-02.", "WINDOW"),

@@ -17,6 +17,7 @@ import pytest
 
 import fieldcal
 from fieldcal.cli import main
+from fieldcal.objects.alarms import _sample
 
 ARGUMENTS = ["watch", "lab.json", "log", "--time", "at", "--every", "1d", "--by", "site", "-o", "out"]
 OUTPUTS = ("state.json", "prevalence.json", "prevalence.csv", "alarms.csv", "metrics.prom", "report.html")
@@ -76,6 +77,11 @@ def test_alarms_are_found_written_and_returned_as_exit_code(log, capsys):
     assert metrics.endswith("# EOF\n")
     assert 'fieldcal_share{group="Leeds",class="1",value="estimate"}' in metrics
     assert "fieldcal_severity 2\n" in metrics
+
+
+def test_names_in_metrics_are_escaped():
+    line = _sample("rows", 3, {"group": 'a "quoted" \\ name\nof two lines'})
+    assert line == r'fieldcal_rows{group="a \"quoted\" \\ name\nof two lines"} 3'
 
 
 def test_a_second_run_changes_nothing_and_has_the_same_exit_code(log, capsys):

@@ -172,26 +172,27 @@ def _named(group: Hashable) -> str:
 
 
 def metrics(over: OverTime, found: Alarms, of: Hashable) -> bytes:
-    """The newest window with rows of every group, as OpenMetrics text."""
+    """The newest window with rows of every group, as OpenMetrics text; the whole field has the group ""."""
     k = place_of_class(over.classes, of)
-    lines = ["# TYPE fieldcal_share gauge", "# HELP fieldcal_share Share of a class in the newest window."]
-    names = ["" if key is None else group_keys.show(key, width=200) for key in over.groups]
+    names = ["", *(group_keys.show(key, width=200) for key in over.groups[1:])]
     newest = [int(np.flatnonzero(n > 0)[-1]) if (n > 0).any() else -1 for n in over.n]
-    label = _label(group_keys.show(over.classes[k], width=200))
+    label = group_keys.show(over.classes[k], width=200)
+    lines = ["# TYPE fieldcal_share gauge", "# HELP fieldcal_share Share of a class in the newest window."]
     for r, (name, t) in enumerate(zip(names, newest, strict=True)):
         for bound in ("estimate", "lower", "upper", "mean_prediction"):
             value = float(getattr(over, bound)[r, t, k])
             if value == value:
-                lines.append(
-                    f'fieldcal_share{{group="{_label(name)}",class="{label}",value="{bound}"}} {value:.6g}'
-                )
+                lines.append(_sample("share", value, {"group": name, "class": label, "value": bound}))
     lines += ["# TYPE fieldcal_rows gauge", "# HELP fieldcal_rows Rows of the newest window."]
-    lines += [f'fieldcal_rows{{group="{_label(name)}"}} {over.n[r, -1]:.6g}' for r, name in enumerate(names)]
+    lines += [_sample("rows", over.n[r, -1], {"group": name}) for r, name in enumerate(names)]
     lines += ["# TYPE fieldcal_alarms gauge", "# HELP fieldcal_alarms Alarms by kind."]
-    lines += [f'fieldcal_alarms{{kind="{kind}"}} {len(found.of(kind))}' for kind in KINDS]
+    lines += [_sample("alarms", len(found.of(kind)), {"kind": kind}) for kind in KINDS]
     lines += ["# TYPE fieldcal_severity gauge", f"fieldcal_severity {found.severity}", "# EOF"]
-    return ("\n".join(lines) + "\n").encode()
+    return ("\n".join(lines) + "\n").encode("utf-8", "replace")
 
 
-def _label(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", " ")
+def _sample(name: str, value: float, labels: dict[str, str]) -> str:
+    """One line: names are data, so backslashes, quotes and line ends in them are escaped."""
+    escaped = {k: v.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") for k, v in labels.items()}
+    listed = ",".join(f'{k}="{v}"' for k, v in escaped.items())
+    return f"fieldcal_{name}{{{listed}}} {value:.6g}"

@@ -45,8 +45,8 @@ def over_time_table(
     over, k = prev.over_time, focus(prev, of)
     if over is None:
         raise InputError(
-            f"This estimate has no windows of time. Count with {option('time')} and {option('every')}: "
-            "fieldcal.count(lab, predictions, time=…, every='1w')."
+            f"This estimate has no windows of time. Count with {option('time')} and {option('every', '1w')}, and "
+            "estimate again."
         )
     r = 0 if group is ... else prev.row_of(group) + 1 if prev.field.grouped else 0
     known = over.labelled[r, :, None] >= _LABELLED
