@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+import subprocess
+import sys
 import types
 
 import duckdb
@@ -159,6 +161,34 @@ def test_order_is_kept_on_duckdb_with_many_threads_and_on_polars_in_batches():
         read = tables.recalibrate(prev, frame).collect(engine=streaming)
         np.testing.assert_array_equal(read["i"], np.arange(300_000))
         np.testing.assert_array_equal(read["p_recalibrated"], new["p_recalibrated"])
+
+
+PEAK = """
+import resource, sys
+import polars as pl
+import fieldcal
+from fieldcal import tables
+log = pl.scan_parquet([sys.argv[1]] * int(sys.argv[2]))
+lab = fieldcal.datasets.example().lab
+field = tables.count(lab, log, scores="p", by="g")
+prev = fieldcal.estimate(lab, field, prior="flat", point="mode", level=None, trust=1)
+tables.recalibrate(prev, log, scores="p", by="g", acknowledge=True).sink_parquet(sys.argv[1] + ".new")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_rows_of_a_lazy_frame(tmp_path):
+    path = tmp_path / "log.parquet"
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=2_000_000)
+    pl.DataFrame({"p": p, "g": rng.integers(0, 500, len(p)), "note": ["x" * 20] * len(p)}).write_parquet(path)
+    peaks = []
+    for copies in (2, 8):
+        given = [sys.executable, "-W", "ignore", "-c", PEAK, str(path), str(copies)]
+        done = subprocess.run(given, capture_output=True, text=True, check=True, timeout=300)
+        peaks.append(int(done.stdout))
+    assert peaks[1] - peaks[0] < 250, f"{peaks} MB for 4 and 16 million rows, of which twelve are 400 MB"
 
 
 def mixed_rows(n_classes):

@@ -42,12 +42,20 @@ def _database() -> Any:
     return duckdb.connect(config=settings)
 
 
-def _connection() -> Any:
-    """A connection of this thread: polars works on several batches at once."""
-    if not hasattr(_here, "connection"):
-        _here.connection = _database().cursor()
-        _here.connection.execute("SET enable_progress_bar = false")
-    return _here.connection
+def _connection(*, streams: bool = False) -> Any:
+    """A connection of this thread: polars works on several batches at once.
+
+    ``streams``: whether the rows come in batches of unknown number. DuckDB would take them for few, and hold
+    all of them as the side of a join that is looked up.
+    """
+    name = "of_streams" if streams else "of_tables"
+    if not hasattr(_here, name):
+        made = _database().cursor()
+        made.execute("SET enable_progress_bar = false")
+        if streams:
+            made.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
+        setattr(_here, name, made)
+    return getattr(_here, name)
 
 
 class Frame(Table):
@@ -143,7 +151,7 @@ class Frame(Table):
 
 def _answer(__fieldcal_source: Any, statement: str, __fieldcal_small: Any) -> Any:
     """A relation over Arrow's data; the small table is found by its name."""
-    relation = _connection().from_arrow(__fieldcal_source)
+    relation = _connection(streams=not hasattr(__fieldcal_source, "num_rows")).from_arrow(__fieldcal_source)
     answer = relation.query(TABLE, statement)
     del __fieldcal_small
     return answer
