@@ -79,15 +79,13 @@ peers: $(PEERS)/.made ## beside QuaPy, mlquantify, quantificationlib and scikit-
 	$(PEERS)/bin/python benchmarks/peers/run.py --write docs/evidence/peers.md
 
 bench: $(VENV)/.bench ## speed and accuracy beside the peers (a quarter of an hour)
-	$(BIN)/python benchmarks/import_cost.py
-	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/speed.py --json build/speed.json --write docs/evidence/benchmarks.md
 	$(BIN)/python benchmarks/quantification.py
 	$(BIN)/python benchmarks/many_groups.py
 	$(BIN)/python benchmarks/coverage.py --quapy
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/big_file.py
 	$(BIN)/python benchmarks/soak.py
-	$(BIN)/python benchmarks/many_classes.py
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/regression.py
 

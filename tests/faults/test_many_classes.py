@@ -1,4 +1,4 @@
-"""Fault 65: many classes with groups. How long it takes is measured by ``benchmarks/many_classes.py``."""
+"""Fault 65: many classes with groups. How long it takes is measured by ``benchmarks/speed.py growth``."""
 
 from __future__ import annotations
 
