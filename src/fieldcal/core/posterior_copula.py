@@ -62,7 +62,7 @@ class Effort:
 INDEPENDENT, WALK, LONG_WALK = (
     Effort(False, 2, 1, 0.75),
     Effort(True, 30, 10, 4.5),
-    Effort(True, 60, 24, 0.25),
+    Effort(True, 60, 24, 1.0),
 )
 #: Acceptance that the length of the walk's steps is tuned to.
 ACCEPT = 0.4
