@@ -130,7 +130,7 @@ def test_windows_have_labels_in_their_own_table_only(known, call, one_error, wri
     write_table("log.csv", columns | {"day": days})
     field = counted(call, "log.csv --label y --time day --every 1d")
     parts = [by_arrays(rows[i::2], batch=f"2024-01-0{1 + i}") for i in range(2)]
-    assert field == parts[0] + parts[1]
+    assert field == (parts[0] + parts[1]).over("1d")
     done = call("count lab.json log.csv --labelled labels.csv --time day --every 1d -o x.json")
     assert "Windows of --time do not go with labels in another table" in one_error(done)
 

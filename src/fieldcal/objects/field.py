@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field as Slot
-from pydantic import model_serializer, model_validator
+from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from fieldcal.core.response import row_per_weight
 from fieldcal.errors import InputError, InputTypeError, option
@@ -97,10 +97,12 @@ class Field(Artefact):
         return self
 
     @model_serializer(mode="wrap")
-    def _without_windows(self, dump: Any) -> dict[str, Any]:
-        """Fields without windows have the bytes that they had before there were any."""
-        content: dict[str, Any] = dump(self)
-        return content if self.every is not None else {k: v for k, v in content.items() if k != "every"}
+    def _without_windows(self, content: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
+        """Fields without windows have the bytes that they had before there were any.
+
+        Without a return type, so that the JSON schema is that of the fields.
+        """
+        return {k: v for k, v in content(self).items() if v is not None or k != "every"}
 
     def _checked(self, id: str, batch: Batch) -> Batch:
         """The validated batch; restores the width of tables without rows, which JSON loses."""
