@@ -8,6 +8,7 @@ that a fixed piece of work takes there, and on a busy one by how many processes 
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
 
@@ -41,6 +42,13 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: runs in `make test-all` only")
     config.addinivalue_line("markers", "conformance: runs on every engine")
+
+
+def pytest_sessionstart(session):
+    """Load what fieldcal loads on first use, so that no test pays for it."""
+    scipy = ("scipy.interpolate", "scipy.optimize", "scipy.spatial", "scipy.stats")
+    for module in (*scipy, "duckdb", "sqlglot", "matplotlib.figure", "fieldcal.reporting", "fieldcal.plots"):
+        importlib.import_module(module)
 
 
 def pytest_generate_tests(metafunc):

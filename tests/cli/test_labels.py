@@ -63,6 +63,7 @@ def test_a_table_of_labels_says_the_design_of_each_row(known, call, write_table)
     assert counted(call, "both.csv --label y") == expected
 
 
+@pytest.mark.slow
 def test_show_says_what_labels_decided(known, call):
     assert call("estimate lab.json field.json --labelled labels.csv --design random -o prev.json").code == 0
     model = Prevalence.load("prev.json").by_model
@@ -97,6 +98,7 @@ def test_predictions_are_corrected_bin_by_bin_as_arrays_correct_them(known, call
     assert [int(r["decision"]) for r in read("decided.csv")] == decided.tolist()
 
 
+@pytest.mark.slow
 def test_labels_can_be_given_to_estimate(known, call):
     assert call("estimate lab.json field.json --labelled told.csv -o later.json").code == 0
     counted(call, "field.csv --labelled told.csv")

@@ -73,6 +73,7 @@ def test_json_csv_and_documentation_speak_of_the_same_columns(artefacts, call):
     assert all(f"`{name}`" in documented for name in head)
 
 
+@pytest.mark.slow
 def test_recalibrate_and_run_say_when_nothing_is_changed(artefacts, call):
     call("estimate", "lab.json", "field.json", "--trust", "0", "-o", "none.json")
     done = call("recalibrate", "none.json", "field.csv", "-o", "same.parquet")
