@@ -30,7 +30,17 @@ NOT_MESSAGES = {
 
 
 #: Options of functions that the command line does not have.
-OF_PYTHON = {"cv", "family", "group_input", "high", "low", "one_column", "sample_weight", "share_above", "share_below"}
+OF_PYTHON = {
+    "cv",
+    "family",
+    "group_input",
+    "high",
+    "low",
+    "one_column",
+    "sample_weight",
+    "share_above",
+    "share_below",
+}
 
 
 def public_options():

@@ -47,7 +47,17 @@ def pytest_configure(config):
 def pytest_sessionstart(session):
     """Load what fieldcal loads on first use, so that no test pays for it."""
     scipy = ("scipy.interpolate", "scipy.optimize", "scipy.spatial", "scipy.stats")
-    for module in (*scipy, "duckdb", "sqlglot", "matplotlib.figure", "fieldcal.reporting", "fieldcal.plots"):
+    for module in (
+        *scipy,
+        "duckdb",
+        "sqlglot",
+        "pyarrow.parquet",
+        "polars",
+        "pandas",
+        "matplotlib.figure",
+        "fieldcal.reporting",
+        "fieldcal.plots",
+    ):
         importlib.import_module(module)
 
 

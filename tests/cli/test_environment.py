@@ -70,7 +70,7 @@ def test_the_results_are_the_same_bytes_in_any_environment(environment, usual, s
         pytest.param(
             "sqlglot",
             ["sql", "count", "lab.json", "t", "--dialect", "postgres"],
-            "sql",
+            "tables",
             id="fault_45_sqlglot",
         ),
         pytest.param(

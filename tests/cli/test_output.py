@@ -288,7 +288,9 @@ def test_the_schema_names_every_field_of_its_artefact(artefacts):
     for kind, held in (("lab", fieldcal.Lab), ("field", fieldcal.Field), ("prevalence", fieldcal.Prevalence)):
         schema = held.model_json_schema(mode="serialization")
         content = json.loads(Path(f"{kind}.json").read_text(encoding="utf-8"))["content"]
-        unused = {"lab": {"calibration_map"}, "field": {"every"}}.get(kind, set())  # left out where there is none
+        unused = {"lab": {"calibration_map"}, "field": {"every"}}.get(
+            kind, set()
+        )  # left out where there is none
         assert set(schema["properties"]) - unused == set(content)
         assert set(schema["required"]) <= set(content)
         names = {list: "array", dict: "object", str: "string", bool: "boolean", type(None): "null"}

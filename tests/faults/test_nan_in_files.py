@@ -65,6 +65,7 @@ def readers(path):
     }
 
 
+@pytest.mark.slow
 def test_fault_51_nan_in_a_file_is_counted_as_missing_and_refused_by_every_engine(case, path):
     lab, prev, _, _ = case
     for name, frame in readers(path).items():

@@ -341,7 +341,9 @@ class Pandas(Library):
             if column.null_count:
                 kind = {"int64": pd.Int64Dtype(), "bool": pd.BooleanDtype()}.get(str(column.type))
                 series = series if kind is None else pd.array(column.to_pylist(), dtype=kind)
-            made.insert(len(made.columns), name, np.asarray(series) if kind_of(series) else series)
+            # As an array: a series would be aligned by its index.
+            held = np.asarray(series) if kind_of(series) else getattr(series, "array", series)
+            made.insert(len(made.columns), name, held)
         return made
 
 
