@@ -134,7 +134,9 @@ def test_what_changes_is_counted_as_one_would_by_hand():
     assert f"above the mean prediction in {up.sum()} and below it in {down.sum()} of 30 groups" in text
     outside = (prev.mean_prediction < prev.lower)[:, 1] | (prev.mean_prediction > prev.upper)[:, 1]
     rows = f"{prev.n[outside].sum() / prev.n.sum():.0%} of the rows"
-    assert f"In {outside.sum()} of them ({rows})" in text
+    assert f"In {outside.sum()} groups ({rows})" in text
+    within, _ = simple(30, level=0.999)
+    assert "All 30 mean predictions lie within" in " ".join(reported(within).dict()["changes"])
 
 
 def test_the_checklist_is_the_findings_of_the_estimate_in_their_order():

@@ -25,7 +25,6 @@ from fieldcal.reporting.sections import (
     ends_of_whole,
     interval_words,
     judge_section_summaries,
-    number_or_none,
     quality_section,
     section_summaries,
     settings_section,
@@ -262,17 +261,19 @@ def _changes_by_group(prev: Prevalence, k: int) -> list[str]:
     ]
     if prev.lower is not None and prev.upper is not None:
         outside = (mean_prediction < prev.lower[:, k]) | (mean_prediction > prev.upper[:, k])
-        rows = f" ({n[outside].sum() / max(n.sum(), 1e-300):.0%} of the rows)" if outside.any() else ""
+        rows = n[outside].sum() / max(n.sum(), 1e-300)
         sentences.append(
-            f"In {number_or_none(int(outside.sum()))} of them{rows} the mean prediction lies outside the "
+            f"In {int(outside.sum()):,} groups ({rows:.0%} of the rows) the mean prediction lies outside the "
             f"{prev.level:.0%} interval of the estimate."
+            if outside.any()
+            else f"All {len(n):,} mean predictions lie within the {prev.level:.0%} intervals."
         )
     margin = break_even.against_lab(prev)["break_even"][:-1, k]
     if not np.isnan(margin).all():
         sentences.append(
-            f"In {int((margin >= POLICY.break_even).sum()):,} of {len(n):,} groups the share of "
-            f"{shown_name(prev.classes[k])} is above or below the lab's unless {POLICY.break_even:.0%} of rows or more "
-            "are scored differently than in the lab."
+            f"In {int((margin >= POLICY.break_even).sum()):,} of {len(n):,} groups the conclusion that the share of "
+            f"{shown_name(prev.classes[k])} is above or below the lab's holds unless {POLICY.break_even:.0%} of rows "
+            "or more are scored differently than in the lab."
         )
     g = int(np.argmax(n * np.abs(change)))
     sentences.append(
